@@ -1,0 +1,38 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Idle OpenMP threads sleep instead of spinning, so that parallel test workers do not starve each other.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: demo test check bench install clean
+
+## demo: install, fit the embedded digits end to end, print the metrics, write demo/report.html
+demo: install
+	$(BIN)/tell demo --out demo
+
+## test: install, then every check that CI runs
+test: check
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+## check: format, lint, types, import direction
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+## bench: the speed comparisons against peers, on an idle machine
+bench: install
+	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/shallow.py
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e '.[test]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,1 @@
+"""The paper's fourteen comparison methods under one registry."""

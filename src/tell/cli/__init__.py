@@ -1,0 +1,1 @@
+"""The command `tell`: one file per command."""

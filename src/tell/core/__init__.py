@@ -1,0 +1,1 @@
+"""The mathematics of the paper: torch only."""

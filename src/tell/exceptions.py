@@ -1,0 +1,53 @@
+"""Every error and warning that `tell` raises on purpose.
+
+    TellError
+    ├── InputError             (ValueError)    rows, columns or values that cannot be used
+    ├── ParameterError         (ValueError)    an option outside its range
+    ├── ModelFileError         (ValueError)    a model folder that is damaged, foreign or newer
+    ├── DataUnavailableError   (OSError)       a data set or file that is not there
+    ├── MissingDependencyError (ImportError)   an optional package that is not installed
+    ├── DivergedError          (RuntimeError)  training that left the finite numbers
+    └── NotFittedError         (sklearn's)     a model that was never fitted: see `tell.estimators`
+
+One wording everywhere: name, rule, value, remedy.
+"""
+
+
+class TellError(Exception):
+    """Base of all errors of `tell`: catch it to catch them all."""
+
+
+class InputError(TellError, ValueError):
+    """Rows, columns or values that cannot be clustered as they are."""
+
+
+class ParameterError(TellError, ValueError):
+    """An option that is outside its range or contradicts another one."""
+
+
+class ModelFileError(TellError, ValueError):
+    """A model folder that is damaged, not ours, or written by a newer version."""
+
+
+class DataUnavailableError(TellError, OSError):
+    """A file or named data set that cannot be found or fetched."""
+
+
+class MissingDependencyError(TellError, ImportError):
+    """An optional package that this feature needs; the message names the extra to install."""
+
+
+class DivergedError(TellError, RuntimeError):
+    """Training produced a loss that is not finite; the last good state was kept."""
+
+
+class TellWarning(UserWarning):
+    """Base of all warnings of `tell`."""
+
+
+class ConvergenceWarning(TellWarning):
+    """The fit stopped at its limit of iterations before it converged."""
+
+
+class DriftWarning(TellWarning):
+    """Streamed rows no longer look like the rows the model learned from."""

@@ -1,0 +1,1 @@
+"""What is true of a fitted model, and how it is shown."""
