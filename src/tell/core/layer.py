@@ -1,0 +1,236 @@
+"""k-means as a neural layer whose weights are the cluster centres (section 3.2 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+from weakref import WeakSet
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from torch import Tensor, nn
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from tell.exceptions import InputError, ParameterError
+
+Geometry = Literal["sphere", "euclidean"]
+
+
+class ClusterOutput(NamedTuple):
+    """What the layer says about a batch of n points and k clusters."""
+
+    scores: Tensor  # (n, k) minus the squared distance to every centre
+    assignment: Tensor  # (n, k) rows sum to one: the attention a point pays to each centre
+    labels: Tensor  # (n,) index of the nearest centre
+    loss: Tensor  # (n,) one value per point; the objective weighs and averages
+    margin: Tensor  # (n,) score of the nearest centre minus that of the runner-up
+
+
+class ClusterLayer(nn.Module):
+    r"""Cluster a batch of points; the weight is the centres, the loss is k-means'.
+
+    With centres Ω the layer holds W = 2Ω, so that ‖x − Ω_j‖² = β − W_jᵀx − b_j (Eq. 4-6).
+    On the sphere (the paper) points and centres have unit length, β and b are constant and the
+    loss is Σ_j I_j (2 − W_jᵀx). In the euclidean geometry b stays coupled to W, so the layer is
+    mini-batch k-means for data whose magnitudes matter.
+
+    Put it behind any network and train it with any `torch.optim` optimiser: around every
+    `optimizer.step()` the layer scales its own gradient to a tenth of each centre's length and
+    then puts the centres back on the sphere, the paper's figure 2(c).
+
+    Parameters
+    ----------
+    in_features : int
+        Length d of a point.
+    n_clusters : int
+        Number k of centres.
+    geometry : {"sphere", "euclidean"}
+        Whether directions or positions are clustered.
+    temperature : float
+        τ of Eq. 7: above 0 the assignment is a softmax of the scores over τ; 0 keeps the largest.
+    normalize_weight, normalize_gradient : bool
+        The three cases of the paper's figure 2: (False, False) diverges, (True, False) is
+        unstable, (True, True) is the method. They act on the sphere only.
+    gradient_ratio : float
+        Length of each row's normalised gradient, as a part of the row's length.
+    alpha : float
+        Scale of the stored weight, W = 2αΩ. Results do not depend on it; optimisers whose step
+        depends on the gradient's size do (the authors use 0.001 with Adadelta).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tell import ClusterLayer
+    >>> layer = ClusterLayer(2, 2)
+    >>> layer.set_centers_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    >>> out = layer(torch.tensor([[3.0, 0.0], [0.0, 0.5], [0.6, 0.8]]))
+    >>> out.labels
+    tensor([0, 1, 1])
+    >>> round(out.loss.sum().item(), 4)
+    0.4
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        n_clusters: int,
+        *,
+        geometry: Geometry = "sphere",
+        temperature: float = 0.0,
+        normalize_weight: bool = True,
+        normalize_gradient: bool = True,
+        gradient_ratio: float = 0.1,
+        alpha: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_options(in_features, n_clusters, geometry, temperature, gradient_ratio, alpha)
+        self.in_features = in_features
+        self.n_clusters = n_clusters
+        self.geometry = geometry
+        self.temperature = float(temperature)
+        self.normalize_weight = normalize_weight
+        self.normalize_gradient = normalize_gradient
+        self.gradient_ratio = float(gradient_ratio)
+        self.alpha = float(alpha)
+        self.weight = nn.Parameter(torch.empty(n_clusters, in_features, device=device, dtype=dtype))
+        self.reset_parameters()
+        _LAYERS.add(self)
+
+    def reset_parameters(self) -> None:
+        """Draw new centres by Kaiming's uniform rule, as the paper does."""
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        self.project_()
+
+    @property
+    def centers(self) -> Tensor:
+        """The cluster centres Ω, of shape (k, d); a differentiable view of the weight."""
+        return self.weight / (2 * self.alpha)
+
+    @torch.no_grad()
+    def set_centers_(self, centers: Tensor) -> None:
+        """Overwrite the centres with a tensor of shape (k, d)."""
+        if centers.shape != self.weight.shape:
+            raise InputError(
+                f"centers need the shape {tuple(self.weight.shape)}, got {tuple(centers.shape)}"
+            )
+        self.weight.copy_(centers * (2 * self.alpha))
+        self.project_()
+
+    def forward(self, z: Tensor) -> ClusterOutput:
+        """Score, assign and judge points z of shape (n, d)."""
+        if z.ndim != 2 or z.shape[1] != self.in_features:
+            raise InputError(
+                f"points need the shape (n, {self.in_features}), got {tuple(z.shape)}; "
+                "flatten or reshape them before the layer"
+            )
+        if not torch.compiler.is_compiling() and self.weight._version != self._projected_version:
+            self.project_()  # somebody wrote the weight without an optimiser
+        scores = self._scores(z)
+        best, labels = scores.max(dim=1)
+        if self.temperature > 0:
+            assignment = torch.softmax(scores / self.temperature, dim=1)  # Eq. 7
+            loss = -(assignment * scores).sum(dim=1)
+        else:  # τ → 0: only the nearest centre counts, as in k-means
+            assignment = F.one_hot(labels, self.n_clusters).to(scores.dtype)
+            loss = -best
+        return ClusterOutput(scores, assignment, labels, loss, _margin(scores))
+
+    def _scores(self, z: Tensor) -> Tensor:
+        # Mixed precision would round cosines that differ in the third digit: stay in W's dtype.
+        with torch.autocast(z.device.type, enabled=False):
+            z = z.to(self.weight.dtype)
+            if self.geometry == "sphere":
+                # Eq. 11: with β = 1 and b = −1 the squared distance is 2 − Wᵀx.
+                return F.normalize(z, dim=1) @ self.weight.T / self.alpha - 2
+            centers = self.centers
+            beta = z.square().sum(dim=1, keepdim=True)
+            bias = -centers.square().sum(dim=1)  # Eq. 5, coupled to W
+            return 2 * (z @ centers.T) + bias - beta
+
+    @torch.no_grad()
+    def project_(self) -> None:
+        """Put the centres back on the sphere (figure 2b and 2c)."""
+        if self.geometry == "sphere" and self.normalize_weight:
+            F.normalize(self.weight, dim=1, out=self.weight).mul_(2 * self.alpha)
+        self._projected_version = self.weight._version
+
+    @torch.no_grad()
+    def normalize_gradient_(self, scale: float = 1.0) -> None:
+        """Give each row's gradient a tenth of the row's length (figure 2c); zero stays zero."""
+        if self.geometry != "sphere" or not self.normalize_gradient or self.weight.grad is None:
+            return
+        F.normalize(self.weight.grad, dim=1, eps=1e-30, out=self.weight.grad).mul_(
+            2 * self.alpha * self.gradient_ratio * scale
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        _LAYERS.add(self)  # copies and unpickled layers look after themselves too
+
+    def extra_repr(self) -> str:
+        text = f"in_features={self.in_features}, n_clusters={self.n_clusters}, "
+        text += f"geometry={self.geometry!r}, temperature={self.temperature:g}"
+        return text if self.alpha == 1 else f"{text}, alpha={self.alpha:g}"
+
+
+def _margin(scores: Tensor) -> Tensor:
+    if scores.shape[1] == 1:  # no runner-up
+        return torch.full_like(scores[:, 0], torch.inf)
+    best, runner_up = scores.topk(2, dim=1).values.unbind(dim=1)
+    return best - runner_up
+
+
+def _check_options(
+    in_features: int,
+    n_clusters: int,
+    geometry: str,
+    temperature: float,
+    gradient_ratio: float,
+    alpha: float,
+) -> None:
+    for name, count in (("in_features", in_features), ("n_clusters", n_clusters)):
+        if count < 1:
+            raise ParameterError(f"{name} must be at least 1, got {count}")
+    if geometry not in ("sphere", "euclidean"):
+        raise ParameterError(f"geometry must be 'sphere' or 'euclidean', got {geometry!r}")
+    if not (temperature >= 0 and math.isfinite(temperature)):
+        raise ParameterError(f"temperature must be at least 0 (0 = hard), got {temperature}")
+    for name, value in (("gradient_ratio", gradient_ratio), ("alpha", alpha)):
+        if not (value > 0 and math.isfinite(value)):
+            raise ParameterError(f"{name} must be a positive number, got {value}")
+
+
+# --- Every optimiser step in the process -------------------------------------------------------
+# Hooks around `step` see the gradient as the optimiser will use it: after accumulation over
+# micro-batches, after DistributedDataParallel's all-reduce and after GradScaler's unscaling. Hooks
+# on the tensor itself would fire too early for all three.
+
+_LAYERS: WeakSet[ClusterLayer] = WeakSet()
+
+
+def _layers_of(optimizer: Optimizer) -> Iterator[ClusterLayer]:
+    if _LAYERS:
+        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        yield from (layer for layer in list(_LAYERS) if id(layer.weight) in stepped)
+
+
+def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    scale = getattr(optimizer, "grad_scale", None)  # fused optimisers unscale in their kernel
+    for layer in _layers_of(optimizer):
+        layer.normalize_gradient_(1.0 if scale is None else float(scale))
+
+
+def _after_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    for layer in _layers_of(optimizer):
+        layer.project_()
+
+
+register_optimizer_step_pre_hook(_before_step)
+register_optimizer_step_post_hook(_after_step)
