@@ -1,0 +1,113 @@
+"""Draw docs/figures/architecture.svg: the layers, their imports, and the way of the data.
+
+Run it from anywhere: `python docs/figures/architecture.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+INK, QUIET, PAPER = "#1f2933", "#7b8794", "#ffffff"
+# From the outside in; siblings of one layer never import each other.
+LAYERS = [
+    ([("cli", "one file per command: parse, call, print")], "#e8eef7"),
+    ([("experiments", "the paper's tables and figures as data")], "#e6f1ee"),
+    (
+        [
+            ("estimators", "TELL, DeepTELL"),
+            ("baselines", "fourteen peers"),
+            ("explain", "facts, then plots"),
+        ],
+        "#fdf3dd",
+    ),
+    ([("metrics", "ACC, NMI, ARI, …"), ("persistence", "a model is a folder")], "#fbe9e2"),
+    ([("core", "the mathematics: torch only"), ("data", "where rows come from")], "#f0e9f6"),
+    ([("progress", "a bar, or silence"), ("exceptions", "every error by name")], "#eef0f2"),
+]
+STEPS = [
+    ("source", "array, file, stream"),
+    ("chunk", "float32, finite, checked"),
+    ("batch", "seeded, shuffled"),
+    ("encode", "to unit length"),
+    ("layer", "scores, labels, loss"),
+    ("objective", "L_rec + λ · L_clu"),
+    ("step", "the one .backward()"),
+    ("estimator", "centers, labels: numpy"),
+    ("facts", "what is true of it"),
+    ("report", "plots: how it is shown"),
+]
+PASSED = {1, 2, 3, 4, 5, 6}  # the steps inside the training loop
+
+
+def box(ax: Axes, x: float, y: float, width: float, height: float, fill: str) -> None:
+    """Draw one rounded box with its lower left corner at (x, y)."""
+    style = "round,pad=0,rounding_size=0.08"
+    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc=fill, ec=INK, lw=0.8))
+
+
+def words(ax: Axes, x: float, y: float, name: str, note: str) -> None:
+    """Write a name and, in quieter ink below it, what it is."""
+    ax.text(x, y + 0.11, name, ha="center", va="center", size=10.5, color=INK, weight="bold")
+    ax.text(x, y - 0.15, note, ha="center", va="center", size=7.8, color=QUIET)
+
+
+def arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], bend: float = 0) -> None:
+    """Draw an arrow, straight or bent."""
+    props = {"arrowstyle": "-|>", "color": INK, "lw": 1, "connectionstyle": f"arc3,rad={bend}"}
+    ax.annotate("", xy=end, xytext=start, arrowprops=props)
+
+
+def draw_layers(ax: Axes) -> None:
+    """The packages as rows; what stands higher may import what stands lower."""
+    width, gap = 6.2, 0.14
+    for row, (names, fill) in enumerate(LAYERS):
+        y = 8.4 - 1.02 * row
+        each = (width - gap * (len(names) - 1)) / len(names)
+        for column, (name, note) in enumerate(names):
+            x = 0.4 + column * (each + gap)
+            box(ax, x, y, each, 0.72, fill)
+            words(ax, x + each / 2, y + 0.36, name, note)
+        if row:
+            arrow(ax, (0.4 + width / 2, y + 1.02), (0.4 + width / 2, y + 0.74))
+    ax.text(0.4, 9.35, "Imports point downwards only", size=12, color=INK, weight="bold")
+
+
+def draw_way(ax: Axes) -> None:
+    """The way of the data, with the loop that training repeats."""
+    x, width, height, pitch = 7.3, 4.2, 0.4, 0.603
+    for place, (name, note) in enumerate(STEPS):
+        y = 8.72 - pitch * place
+        box(ax, x, y, width, height, "#e6f1ee" if place in PASSED else PAPER)
+        ax.text(x + 0.12, y + height / 2, name, va="center", size=10, color=INK, weight="bold")
+        ax.text(x + 1.7, y + height / 2, note, va="center", size=7.8, color=QUIET)
+        if place:
+            arrow(ax, (x + width / 2, y + pitch + 0.01), (x + width / 2, y + height - 0.01))
+    top, bottom = 8.72 - pitch * min(PASSED), 8.72 - pitch * max(PASSED)
+    right = x + width
+    arrow(ax, (right + 0.03, bottom + height / 2), (right + 0.03, top + height / 2), bend=0.35)
+    ax.text(right + 0.82, (top + bottom + height) / 2, "fit: epochs\npartial_fit:\none pass",
+            size=8.5, color=QUIET, va="center")  # fmt: skip
+    ax.text(x, 9.35, "The way of the data", size=12, color=INK, weight="bold")
+
+
+def main() -> None:
+    """Write the figure next to this script."""
+    plt.rcParams.update({"svg.hashsalt": "tell"})
+    figure, ax = plt.subplots(figsize=(9.8, 5.6))
+    ax.set(xlim=(0.2, 13.2), ylim=(2.9, 9.7))
+    ax.axis("off")
+    draw_layers(ax)
+    draw_way(ax)
+    target = Path(__file__).with_suffix(".svg")
+    figure.savefig(target, bbox_inches="tight", metadata={"Date": None}, facecolor=PAPER)
+
+
+if __name__ == "__main__":
+    main()
