@@ -1,0 +1,193 @@
+"""Networks that turn rows into an embedding and back: the paper's CNN and FCN, and an MLP.
+
+Every encoder ends on the unit sphere, where the cluster layer works (eq. 6). Any other pair of
+modules may take their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from torch import Tensor, nn
+
+from tell.exceptions import ParameterError
+
+
+class Autoencoder(NamedTuple):
+    """An encoder (b, *shape) -> (b, p) and a decoder (b, p) -> (b, *shape)."""
+
+    encoder: nn.Module
+    decoder: nn.Module
+
+
+class UnitLength(nn.Module):
+    """Scale every row to unit length.
+
+    >>> UnitLength()(torch.tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x / |x| for every row."""
+        return F.normalize(x, dim=1)
+
+
+class Pad(nn.Module):
+    """Fill images up with zeros on all sides until their sides are multiples of 4."""
+
+    def __init__(self, height: int, width: int) -> None:
+        super().__init__()
+        vertical, horizontal = -height % 4, -width % 4
+        self.left, self.top = horizontal // 2, vertical // 2
+        self.right, self.bottom = horizontal - self.left, vertical - self.top
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the larger images."""
+        return F.pad(x, (self.left, self.right, self.top, self.bottom))
+
+
+class Crop(nn.Module):
+    """Cut off what `Pad` added."""
+
+    def __init__(self, height: int, width: int) -> None:
+        super().__init__()
+        self.height, self.width = height, width
+        pad = Pad(height, width)
+        self.top, self.left = pad.top, pad.left
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the images at their own size."""
+        return x[:, :, self.top : self.top + self.height, self.left : self.left + self.width]
+
+
+def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
+    """Build the paper's convolutional autoencoder for images (c, h, w) with values in [0, 1].
+
+    Examples
+    --------
+    >>> encoder, decoder = convolutional((3, 30, 28))
+    >>> z = encoder(torch.rand(2, 3, 30, 28))
+    >>> z.shape, decoder(z).shape
+    (torch.Size([2, 10]), torch.Size([2, 3, 30, 28]))
+    """
+    channels, height, width = shape
+    rows, columns = -(-height // 4), -(-width // 4)
+    encoder = nn.Sequential(
+        Pad(height, width),
+        *_down(channels, 16, stride=1),
+        *_down(16, 32, stride=2),
+        *_down(32, 32, stride=1),
+        *_down(32, 16, stride=2),
+        nn.Flatten(),
+        nn.Linear(16 * rows * columns, 256),
+        nn.ReLU(),
+        nn.Linear(256, embedding_dim),
+        UnitLength(),
+    )
+    decoder = nn.Sequential(
+        nn.Linear(embedding_dim, 256),
+        nn.ReLU(),
+        nn.Linear(256, 16 * rows * columns),  # no activation before the first convolution
+        nn.Unflatten(1, (16, rows, columns)),
+        *_up(16, 32, stride=2),
+        *_up(32, 32, stride=1),
+        *_up(32, 16, stride=2),
+        nn.ConvTranspose2d(16, channels, 3, stride=1, padding=1),
+        nn.Sigmoid(),
+        Crop(height, width),
+    )
+    return _initialised(encoder, decoder)
+
+
+def fully_connected(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
+    """Build the paper's fully connected autoencoder 500-500-2000-p for values in [0, 1].
+
+    Examples
+    --------
+    >>> encoder, decoder = fully_connected((8, 8))
+    >>> decoder(encoder(torch.rand(2, 8, 8))).shape
+    torch.Size([2, 8, 8])
+    """
+    return _dense(shape, (500, 500, 2000), embedding_dim, dropout=0.2, output=nn.Sigmoid())
+
+
+def perceptron(
+    shape: Sequence[int], embedding_dim: int = 10, hidden: Sequence[int] = (256, 256)
+) -> Autoencoder:
+    """Build a small autoencoder for tables with standardised columns.
+
+    Examples
+    --------
+    >>> encoder, decoder = perceptron((7,), embedding_dim=3)
+    >>> decoder(encoder(torch.randn(2, 7))).shape
+    torch.Size([2, 7])
+    """
+    return _dense(shape, hidden, embedding_dim)
+
+
+BUILDERS = {"cnn": convolutional, "fcn": fully_connected, "mlp": perceptron}
+
+
+def build_autoencoder(kind: str, shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
+    """Build a network by name: "cnn", "fcn", "mlp", or "auto" for the one that fits the shape.
+
+    >>> type(build_autoencoder("auto", (1, 28, 28)).encoder[0]).__name__
+    'Pad'
+    """
+    if kind == "auto":
+        kind = "cnn" if len(shape) == 3 else "mlp"
+    if kind not in BUILDERS:
+        raise ParameterError(
+            f"encoder={kind!r} must be 'auto', 'cnn', 'fcn', 'mlp' or a torch module; "
+            "pass one of these"
+        )
+    if kind == "cnn" and len(shape) != 3:
+        raise ParameterError(
+            f"encoder='cnn' needs images (n, h, w) or (n, c, h, w), got rows of shape "
+            f"{tuple(shape)}; reshape X or pass encoder='fcn'"
+        )
+    return BUILDERS[kind](shape, embedding_dim)
+
+
+def _down(channels: int, out: int, stride: int) -> list[nn.Module]:
+    conv = nn.Conv2d(channels, out, 3, stride=stride, padding=1)
+    return [conv, nn.BatchNorm2d(out), nn.ReLU()]
+
+
+def _up(channels: int, out: int, stride: int) -> list[nn.Module]:
+    conv = nn.ConvTranspose2d(channels, out, 3, stride=stride, padding=1, output_padding=stride - 1)
+    return [conv, nn.BatchNorm2d(out), nn.ReLU()]
+
+
+def _dense(
+    shape: Sequence[int],
+    hidden: Sequence[int],
+    embedding_dim: int,
+    *,
+    dropout: float = 0.0,
+    output: nn.Module | None = None,
+) -> Autoencoder:
+    sizes = [int(torch.Size(shape).numel()), *hidden, embedding_dim]
+    down: list[nn.Module] = [nn.Flatten()]
+    up: list[nn.Module] = []
+    for wide, narrow in pairwise(sizes):
+        down += [nn.Dropout(dropout)] if dropout else []
+        down += [nn.Linear(wide, narrow), nn.ReLU()]
+        up = [nn.Linear(narrow, wide), nn.ReLU(), *up]
+    encoder = nn.Sequential(*down[:-1], UnitLength())
+    decoder = nn.Sequential(*up[:-1], output or nn.Identity(), nn.Unflatten(1, tuple(shape)))
+    return _initialised(encoder, decoder)
+
+
+def _initialised(encoder: nn.Module, decoder: nn.Module) -> Autoencoder:
+    # Kaiming uniform, section 4.1.
+    for module in (*encoder.modules(), *decoder.modules()):
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
+            nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    return Autoencoder(encoder, decoder)

@@ -1,0 +1,76 @@
+"""The state of an interrupted run as one file: safetensors with JSON in its header, never pickle.
+
+The file is written beside its place, flushed to the disk and moved there in one step, so that
+whatever kills the process leaves either the earlier state or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch.optim import Optimizer
+
+from tell.exceptions import ModelFileError
+
+
+def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors and JSON-able facts; a reader never sees half of them.
+
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "run.safetensors"
+    >>> write_checkpoint(file, {"a": torch.ones(2)}, {"epoch": 3})
+    >>> read_checkpoint(file)
+    ({'a': tensor([1., 1.])}, {'epoch': 3})
+    """
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    data = save(plain, metadata={"facts": json.dumps(facts)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_checkpoint` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads(file.metadata()["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ModelFileError(
+            f"checkpoint {path} must be a file written by tell, got {error}; "
+            "delete it to start anew"
+        ) from error
+
+
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the optimiser's running averages under the names "<parameter>.<average>"."""
+    return {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, entries in optimizer.state_dict()["state"].items()
+        for name, value in entries.items()
+    }
+
+
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put the running averages back, in the memory layout of their parameters."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, name = key.split(".", 1)
+        parameter = parameters[int(number)]
+        if value.shape == parameter.shape:
+            value = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

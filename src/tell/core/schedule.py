@@ -1,0 +1,80 @@
+"""Schedules as objects: who feels the clustering loss when, and how the learning rate goes down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+Rate = Callable[[float], float]
+
+
+def constant_rate(done: float) -> float:
+    """Keep the learning rate.
+
+    >>> constant_rate(0.3)
+    1.0
+    """
+    return 1.0
+
+
+def cosine_rate(done: float) -> float:
+    """Lower the learning rate to zero along half a cosine; `done` is the share of all steps.
+
+    >>> cosine_rate(0.0), cosine_rate(1.0)
+    (1.0, 0.0)
+    """
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+class Feels(NamedTuple):
+    """Who feels the clustering loss in a step."""
+
+    centers: bool
+    encoder: bool
+
+
+class Alternation(Protocol):
+    """Says who feels the clustering loss in a step of an epoch."""
+
+    def __call__(self, epoch: int, step: int) -> Feels:
+        """Return the roles."""
+
+
+class Always:
+    """The same roles in every step: both together, centres only, or encoder only.
+
+    >>> Always(centers=True, encoder=False)(7, 3)
+    Feels(centers=True, encoder=False)
+    """
+
+    def __init__(self, *, centers: bool = True, encoder: bool = True) -> None:
+        self._feels = Feels(centers, encoder)
+
+    def __call__(self, epoch: int, step: int) -> Feels:
+        """Return the roles."""
+        return self._feels
+
+
+class ByEpoch:
+    """Even epochs move the centres on fixed features, odd epochs pull the encoder (the paper).
+
+    >>> ByEpoch()(0, 5), ByEpoch()(1, 5)
+    (Feels(centers=True, encoder=False), Feels(centers=False, encoder=True))
+    """
+
+    def __call__(self, epoch: int, step: int) -> Feels:
+        """Return the roles."""
+        return Feels(centers=epoch % 2 == 0, encoder=epoch % 2 == 1)
+
+
+class ByBatch:
+    """Even batches move the centres, odd batches pull the encoder.
+
+    >>> ByBatch()(1, 4), ByBatch()(1, 5)
+    (Feels(centers=True, encoder=False), Feels(centers=False, encoder=True))
+    """
+
+    def __call__(self, epoch: int, step: int) -> Feels:
+        """Return the roles."""
+        return Feels(centers=step % 2 == 0, encoder=step % 2 == 1)
