@@ -221,7 +221,7 @@ class Loop:
         for name, value in {"total": total, **means}.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
         if losses.labels is not None:
-            self.labels[batch.index] = losses.labels.to(self.labels.dtype)
+            self.labels[batch.row] = losses.labels.to(self.labels.dtype)
 
     def _means(self) -> dict[str, float]:
         return {name: value / self._step for name, value in self._sums.items()}

@@ -24,14 +24,14 @@ class Batch(NamedTuple):
     Attributes
     ----------
     x : Tensor (b, ...)
-    index : Tensor (b,)
+    row : Tensor (b,)
         Their row numbers, for objectives that keep something per row.
     moved : Tensor (b, ...) or None
         The same rows after augmentation.
     """
 
     x: Tensor
-    index: Tensor
+    row: Tensor
     moved: Tensor | None = None
 
 
@@ -105,9 +105,9 @@ class Rows:
         order = torch.randperm(len(self), generator=seeded_generator(self.seed, epoch))
         order = order.to(self.device)
         for step in range(start, self.steps):
-            index = order[step * self.batch_size : (step + 1) * self.batch_size]
-            x = self._shaped(self.stored[index])
-            yield Batch(x, index, self._moved(x, epoch, step))
+            row = order[step * self.batch_size : (step + 1) * self.batch_size]
+            x = self._shaped(self.stored[row])
+            yield Batch(x, row, self._moved(x, epoch, step))
 
     def in_order(self, batch_size: int = EVALUATION_ROWS) -> Iterator[Tensor]:
         """Give all rows once, as they are and in their order."""
