@@ -1,0 +1,217 @@
+"""Arrays in memory, memory-mapped .npy files and .npz archives, in chunks."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite, no_rows
+from tell.exceptions import InputError
+
+_DATA_KEYS = ("X", "x", "data", "features", "images")
+_LABEL_KEYS = ("y", "labels", "label", "target", "targets")
+
+
+class ArraySource(Source):
+    """An array of shape (rows, …), in memory or memory-mapped; more than 2 dimensions are images.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Every value is divided by it: 255 brings 8-bit images to [0, 1].
+    """
+
+    def __init__(
+        self,
+        array: NDArray[Any],
+        *,
+        y: NDArray[Any] | None = None,
+        name: str = "array",
+        choice: Choice | None = None,
+        shape: tuple[int, ...] | None = None,
+        scale: float = 1.0,
+        chunk_rows: int = 65536,
+    ) -> None:
+        sample = _sample_shape(array.shape, array.dtype, name) if shape is None else shape
+        self._array, self._y, self._scale, self._chunk_rows = array, y, scale, chunk_rows
+        self._positions, label = _positions(choice or Choice(), sample, name)
+        if label is not None:
+            self._y = array[:, label]
+        if self._positions is not None:
+            sample = (len(self._positions),)
+        super().__init__(name, sample, n_rows=len(array))
+
+    def _rows(self) -> Iterator[Chunk]:
+        for start in range(0, len(self._array), self._chunk_rows):
+            yield self._chunk(start)
+
+    def _chunk(self, start: int) -> Chunk:
+        rows = slice(start, start + self._chunk_rows)
+        part = np.asarray(self._array[rows])
+        if self._positions is not None:
+            part = part[:, self._positions]
+        X = _as_float32(part.reshape(len(part), -1), self.name)
+        if self._scale != 1.0:
+            X = X / np.float32(self._scale)
+        finite(X, name=self.name, start=start, columns=None)
+        return Chunk(X, None if self._y is None else np.asarray(self._y[rows]), start)
+
+    def blocks(self) -> list[Block]:
+        return [
+            partial(_single, self._chunk, start)
+            for start in range(0, len(self._array), self._chunk_rows)
+        ]
+
+
+def _single(make: Any, start: int) -> Iterator[Chunk]:
+    yield make(start)
+
+
+def _sample_shape(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> tuple[int, ...]:
+    if dtype.kind not in "biuf":
+        raise InputError(
+            f"{name}: values must be real numbers, got dtype {dtype}; encode or drop such columns"
+        )
+    if len(shape) < 2:
+        raise InputError(
+            f"{name}: rows and columns are needed, got shape {shape}; "
+            "use .reshape(-1, 1) for one column or .reshape(1, -1) for one row"
+        )
+    if shape[0] == 0:
+        raise no_rows(name)
+    if 0 in shape:
+        raise InputError(f"{name}: at least one column is needed, got shape {shape}")
+    # Grey images come without a channel axis: (rows, height, width).
+    return (1, *shape[1:]) if len(shape) == 3 else shape[1:]
+
+
+def _positions(
+    choice: Choice, sample: tuple[int, ...], name: str
+) -> tuple[list[int] | None, int | None]:
+    if choice.is_default:
+        return None, None
+    if len(sample) > 1:
+        raise InputError(f"{name}: columns cannot be chosen in images of shape {sample}")
+    features = choice.features([str(position) for position in range(sample[0])], name)
+    return list(map(int, features)), None if choice.label is None else int(choice.label)
+
+
+def _as_float32(array: NDArray[Any], name: str) -> FloatArray:
+    try:
+        # Values beyond float32 become infinite here and are reported with row and column.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: values must be numbers ({error}); encode or drop text") from None
+
+
+def open_npy(path: Path, choice: Choice, chunk_rows: int) -> Source:
+    """Open a .npy file memory-mapped, so that only the chunk being read is in memory."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{path} is not a readable .npy file ({error}); write it again") from None
+    return ArraySource(array, name=str(path), choice=choice, chunk_rows=chunk_rows)
+
+
+class NpzSource(Source):
+    """The data array (and label array) of an .npz archive, decompressed chunk by chunk."""
+
+    def __init__(self, path: Path, choice: Choice, chunk_rows: int) -> None:
+        if choice.columns is not None or choice.drop is not None:
+            raise InputError(f"{path}: columns cannot be chosen in an .npz; save the chosen ones")
+        self._path, self._chunk_rows = path, chunk_rows
+        with _members(path) as archive:
+            self._key = _find_key(archive, _DATA_KEYS, path)
+            self._label = _label_key(archive, choice.label, path)
+            with archive.open(f"{self._key}.npy") as member:
+                shape, fortran, dtype = _npy_header(member, path)
+        if fortran:
+            raise InputError(f"{path}: array {self._key!r} is stored by columns; save it C-ordered")
+        self._row_shape, self._dtype = shape[1:], dtype
+        super().__init__(str(path), _sample_shape(shape, dtype, str(path)), n_rows=shape[0])
+
+    def _rows(self) -> Iterator[Chunk]:
+        rows = self.n_rows or 0
+        row_bytes = self._dtype.itemsize * self.n_features
+        y = self._labels()
+        with _members(self._path) as archive, archive.open(f"{self._key}.npy") as member:
+            _npy_header(member, self._path)
+            for start in range(0, rows, self._chunk_rows):
+                count = min(self._chunk_rows, rows - start)
+                raw = _read_exactly(member, count * row_bytes, self._path)
+                part = np.frombuffer(raw, self._dtype).reshape(count, -1)
+                X = finite(_as_float32(part, self.name), name=self.name, start=start, columns=None)
+                yield Chunk(X, None if y is None else y[start : start + count], start)
+
+    def _labels(self) -> NDArray[Any] | None:
+        if self._label is None:
+            return None
+        try:
+            with np.load(self._path, allow_pickle=False) as archive:
+                y = archive[self._label]
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{self._path}: labels {self._label!r} cannot be read: {error}"
+            ) from None
+        if y.shape != (self.n_rows,):
+            raise InputError(
+                f"{self._path}: {self._label!r} must hold one label per row, that is shape "
+                f"({self.n_rows},), got {y.shape}"
+            )
+        return np.asarray(y)
+
+
+def _members(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is not a readable .npz file ({error}); write it again") from None
+
+
+def _find_key(archive: zipfile.ZipFile, known: tuple[str, ...], path: Path) -> str:
+    keys = [name.removesuffix(".npy") for name in archive.namelist()]
+    if len(keys) == 1:
+        return keys[0]
+    for key in known:
+        if key in keys:
+            return key
+    raise InputError(f"{path}: one array must be called {', '.join(known)}, got {', '.join(keys)}")
+
+
+def _label_key(archive: zipfile.ZipFile, asked: str | int | None, path: Path) -> str | None:
+    keys = [name.removesuffix(".npy") for name in archive.namelist()]
+    if asked is None:
+        return next((key for key in _LABEL_KEYS if key in keys), None)
+    if asked not in keys:
+        raise InputError(f"{path}: there is no label array {asked!r}; it has {', '.join(keys)}")
+    return str(asked)
+
+
+def _npy_header(member: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    try:
+        version = np.lib.format.read_magic(member)
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        return read(member)
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} holds a damaged array ({error}); write it again") from None
+
+
+def _read_exactly(member: IO[bytes], size: int, path: Path) -> bytes:
+    try:
+        raw = member.read(size)
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); write it again") from None
+    if len(raw) < size:
+        raise InputError(f"{path} ends before its last row; write it again")
+    return raw

@@ -1,0 +1,189 @@
+"""What every source gives: checked chunks of float32 rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.exceptions import InputError, ParameterError
+
+FloatArray = NDArray[np.float32]
+Block = Callable[[], "Iterator[Chunk]"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows of a source.
+
+    Attributes
+    ----------
+    X : ndarray of shape (rows, n_features), float32, C-contiguous, finite
+    y : ndarray of shape (rows,) or None
+        The label column; it is used for scoring only.
+    start : int
+        Number of the first row, counting from 0.
+    """
+
+    X: FloatArray
+    y: NDArray[Any] | None
+    start: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+class Source(ABC):
+    """Rows from anywhere, read in chunks of bounded size.
+
+    Attributes
+    ----------
+    name : str
+        What error messages call it: a file, a data set or a type.
+    shape : tuple of int
+        Shape of one sample: ``(n_features,)`` or, for images, ``(channels, height, width)``.
+    feature_names : list of str or None
+    n_rows : int or None
+        None where only reading to the end would tell.
+    rereadable : bool
+        False for streams, which can be read once.
+    """
+
+    rereadable: bool = True
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        *,
+        feature_names: list[str] | None = None,
+        n_rows: int | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.feature_names = feature_names
+        self.n_rows = n_rows
+        self._begun = False
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of `Chunk.X`."""
+        return prod(self.shape)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Read from the first row to the last; a stream allows this once."""
+        if self._begun and not self.rereadable:
+            raise InputError(
+                f"{self.name} is a stream and can be read only once, but a second pass was asked "
+                "for; write it to a file first, or use partial_fit (tell update), which needs "
+                "one pass"
+            )
+        self._begun = True
+        return self._rows()
+
+    @abstractmethod
+    def _rows(self) -> Iterator[Chunk]: ...
+
+    def blocks(self) -> list[Block]:
+        """Give parts that can be read in any order, for shuffled reading; a stream is one."""
+        return [self.chunks]
+
+    def read(self, max_rows: int | None = None) -> Chunk:
+        """Read everything, or the first `max_rows` rows, into memory."""
+        if max_rows is not None and max_rows < 1:
+            raise ParameterError(f"max_rows must be at least 1, got {max_rows}; pass None for all")
+        parts: list[Chunk] = []
+        missing = max_rows
+        for chunk in self.chunks():
+            parts.append(chunk if missing is None else _first_rows(chunk, missing))
+            if missing is not None:
+                missing -= len(parts[-1])
+                if missing == 0:
+                    break
+        if not parts:
+            raise no_rows(self.name)
+        labels = [part.y for part in parts if part.y is not None]
+        X = np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X
+        return Chunk(X, np.concatenate(labels) if labels else None, parts[0].start)
+
+
+def _first_rows(chunk: Chunk, rows: int) -> Chunk:
+    if len(chunk) <= rows:
+        return chunk
+    return Chunk(chunk.X[:rows], None if chunk.y is None else chunk.y[:rows], chunk.start)
+
+
+def no_rows(name: str) -> InputError:
+    """Build the error for an empty source."""
+    return InputError(f"{name} needs at least one row, got none; check that the file is complete")
+
+
+def finite(X: FloatArray, *, name: str, start: int, columns: Sequence[str] | None) -> FloatArray:
+    """Return `X`, or say which row and column holds the first value that is not finite."""
+    # A finite sum proves finite summands in one pass without a temporary array; an infinite one
+    # may be mere overflow, so only then every value is looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = X.sum()
+    if np.isfinite(total):
+        return X
+    bad = np.argwhere(~np.isfinite(X))
+    if len(bad) == 0:
+        return X
+    row, column = (int(position) for position in bad[0])
+    label = repr(columns[column]) if columns is not None else str(column)
+    kind = "missing (NaN)" if np.isnan(X[row, column]) else "infinite, or too large for float32"
+    raise InputError(
+        f"{name}: values must be finite, but row {start + row}, column {label} (rows counting "
+        f"from 0) is {kind}; fill, drop or rescale such values first"
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which columns are features, in which order, and which one is the label."""
+
+    columns: Sequence[str | int] | None = None
+    drop: Sequence[str | int] | None = None
+    label: str | int | None = None
+
+    def __post_init__(self) -> None:
+        for option in ("columns", "drop"):
+            if isinstance(getattr(self, option), str):
+                raise ParameterError(
+                    f"{option} must be a list of column names, got the text "
+                    f"{getattr(self, option)!r}; write [{getattr(self, option)!r}]"
+                )
+
+    @property
+    def is_default(self) -> bool:
+        """Whether every column is a feature."""
+        return self.columns is None and self.drop is None and self.label is None
+
+    def features(self, available: Sequence[str], name: str) -> list[str]:
+        """Return the chosen features of a table that has the columns `available`."""
+        if len(set(available)) < len(available):
+            twice = next(column for column in available if list(available).count(column) > 1)
+            raise InputError(f"{name}: column names must be unique, {twice!r} stands twice; rename")
+        drop = [str(column) for column in self.drop or []]
+        label = [] if self.label is None else [str(self.label)]
+        wanted = [str(column) for column in (available if self.columns is None else self.columns)]
+        for column in chain(wanted, drop, label):
+            if column not in available:
+                raise _missing_column(column, available, name)
+        chosen = [column for column in wanted if column not in drop and column not in label]
+        if not chosen:
+            raise InputError(f"{name}: no column is left to cluster; choose at least one")
+        if len(set(chosen)) < len(chosen):
+            raise ParameterError(f"columns must be different ones, got {chosen}; name each once")
+        return chosen
+
+
+def _missing_column(column: str, available: Sequence[str], name: str) -> InputError:
+    shown = ", ".join(map(repr, available[:12])) + (", …" if len(available) > 12 else "")
+    return InputError(f"{name}: there is no column {column!r}; it has {shown}")

@@ -1,0 +1,80 @@
+"""Parquet files, one or many, row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tell.data.chunks import Block, Choice, Chunk, no_rows
+from tell.data.tables import TableSource
+from tell.exceptions import DataUnavailableError, InputError
+
+# Bytes per column that are read ahead; a whole row group would not be bounded.
+_BUFFER = 1 << 20
+
+
+class ParquetSource(TableSource):
+    """One or more Parquet files; columns are matched by name, whatever their order in each file."""
+
+    def __init__(self, paths: list[Path], name: str, choice: Choice, chunk_rows: int) -> None:
+        self._paths = paths
+        files = [(path, _open(path)) for path in paths]
+        self._row_groups = [
+            (path, group, file.metadata.row_group(group).num_rows)
+            for path, file in files
+            for group in range(file.metadata.num_row_groups)
+        ]
+        first = list(files[0][1].schema_arrow.names)
+        n_rows = sum(rows for *_, rows in self._row_groups)
+        if n_rows == 0:
+            raise no_rows(name)
+        super().__init__(name, first, choice, n_rows=n_rows, chunk_rows=chunk_rows)
+        for path, file in files[1:]:
+            self.same_columns(list(file.schema_arrow.names), first, choice, str(path))
+
+    def _rows(self) -> Iterator[Chunk]:
+        start = 0
+        for path in self._paths:
+            for chunk in self._read(path, None, start, row=0):
+                yield chunk
+                start = chunk.start + len(chunk)
+
+    def blocks(self) -> list[Block]:
+        blocks: list[Block] = []
+        start, row, previous = 0, 0, self._paths[0]
+        for path, group, rows in self._row_groups:
+            row = row if path == previous else 0
+            blocks.append(partial(self._read, path, [group], start, row))
+            start, row, previous = start + rows, row + rows, path
+        return blocks
+
+    def _read(
+        self, path: Path, row_groups: list[int] | None, start: int, row: int
+    ) -> Iterator[Chunk]:
+        """Read the given row groups (None: all) of one file, whose first row is `row` there."""
+        import pyarrow as pa
+
+        file = _open(path)
+        try:
+            batches = file.iter_batches(
+                batch_size=self.chunk_rows, columns=self.wanted, row_groups=row_groups
+            )
+            yield from self._convert(batches, start=start, file=str(path), row=row)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path} is damaged ({error}); write it again") from None
+
+
+def _open(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # Without pre-buffering and with a bounded read buffer, memory does not grow with the
+        # size of a row group.
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} is not a Parquet file ({error}); write it again") from None
+    except OSError as error:
+        raise DataUnavailableError(f"{path} cannot be read: {error}") from None

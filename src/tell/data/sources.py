@@ -1,0 +1,172 @@
+"""One door for rows from anywhere: `open_source` gives them as checked chunks of bounded size."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.data.arrays import ArraySource, NpzSource, open_npy
+from tell.data.chunks import Choice, Chunk, Source
+from tell.data.csv_files import CsvSource
+from tell.data.parquet import ParquetSource
+from tell.data.tables import ArrowSource, ArrowStream, FrameSource
+from tell.exceptions import DataUnavailableError, InputError, ParameterError
+
+__all__ = ["Chunk", "Source", "is_array_like", "open_source"]
+
+# Memory-mapped arrays up to this size may be copied whole; larger ones are read in chunks.
+_SMALL_MAP = 64 << 20
+
+Opener = Callable[[list[Path], str, Choice, int], Source]
+
+
+def open_source(
+    data: Any,
+    *,
+    columns: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] | None = None,
+    label: str | int | None = None,
+    chunk_rows: int = 65536,
+) -> Source:
+    """Open anything that holds rows.
+
+    Parameters
+    ----------
+    data : array, frame, Arrow table or reader, path, or str
+        A path may name a .npy, .npz, .csv (also .gz), .tsv or .parquet file, a folder of
+        Parquet or CSV files, or a glob such as ``"2024-*.parquet"``. A plain word is a named data
+        set (``"digits"``).
+    columns : list of str, optional
+        Features, in this order; default: all columns but the label. Arrays and CSV files without
+        a header name their columns by position.
+    drop : list of str, optional
+        Columns to leave out.
+    label : str, optional
+        Column with known classes: it is not clustered, only handed on as `Chunk.y`.
+    chunk_rows : int, default=65536
+        Most rows in memory at a time.
+
+    Returns
+    -------
+    Source
+
+    Examples
+    --------
+    >>> source = open_source("digits", chunk_rows=1000)
+    >>> source.shape, source.n_rows
+    ((1, 8, 8), 1797)
+    >>> [chunk.X.shape for chunk in source.chunks()]
+    [(1000, 64), (797, 64)]
+    """
+    if chunk_rows < 1:
+        raise ParameterError(f"chunk_rows must be at least 1, got {chunk_rows}")
+    choice = Choice(columns, drop, label)
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return _open_named(os.fspath(data), choice, chunk_rows)
+    return _open_object(data, choice, chunk_rows)
+
+
+def is_array_like(data: Any) -> bool:
+    """Tell whether scikit-learn's own validation takes `data` whole.
+
+    True for arrays, lists, sparse matrices and pandas or polars frames; False for what
+    `open_source` must read: paths, Arrow tables, generators, loaders, large memory maps.
+
+    >>> is_array_like([[1.0, 2.0]]), is_array_like("rows.parquet")
+    (True, False)
+    """
+    if isinstance(data, np.memmap):
+        return data.nbytes <= _SMALL_MAP
+    if isinstance(data, str | os.PathLike | Source) or _module(data) == "pyarrow":
+        return False
+    return hasattr(data, "__array__") or hasattr(data, "toarray") or isinstance(data, list | tuple)
+
+
+def _module(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
+    if _module(data) in ("pandas", "polars") and hasattr(data, "columns"):
+        return FrameSource(data, choice, chunk_rows)
+    if _module(data) == "pyarrow":
+        stream = hasattr(data, "read_next_batch")
+        return (ArrowStream if stream else ArrowSource)(data, choice, chunk_rows)
+    if hasattr(data, "__array__") or isinstance(data, list | tuple):
+        return ArraySource(_to_array(data), choice=choice, chunk_rows=chunk_rows)
+    raise InputError(f"data must be an array, frame, table or path, got {type(data).__name__}")
+
+
+def _to_array(data: Any) -> NDArray[Any]:
+    try:
+        return data if isinstance(data, np.ndarray) else np.asarray(data)
+    except ValueError as error:
+        raise InputError(f"array: rows must have equal lengths ({error})") from None
+
+
+def _open_named(name: str, choice: Choice, chunk_rows: int) -> Source:
+    if name == "digits":
+        return _open_digits(choice, chunk_rows)
+    paths = _expand(name)
+    suffix = _suffix(paths[0])
+    if suffix in (".npy", ".npz") and len(paths) > 1:
+        raise InputError(f"{name}: only one {suffix} file at a time, got {len(paths)}")
+    if suffix == ".npy":
+        return open_npy(paths[0], choice, chunk_rows)
+    if suffix == ".npz":
+        return NpzSource(paths[0], choice, chunk_rows)
+    opener = _TABLES.get(suffix)
+    if opener is None:
+        known = ", ".join([".npy", ".npz", *_TABLES])
+        raise InputError(f"{paths[0]}: the file type must be one of {known}; convert the file")
+    return opener(paths, name, choice, chunk_rows)
+
+
+def _open_digits(choice: Choice, chunk_rows: int) -> Source:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    if not choice.is_default:
+        return ArraySource(X, name="digits", choice=choice, scale=16, chunk_rows=chunk_rows)
+    return ArraySource(X, y=y, name="digits", shape=(1, 8, 8), scale=16, chunk_rows=chunk_rows)
+
+
+def _expand(name: str) -> list[Path]:
+    """Return the files that a path, a folder or a glob stands for, in the order of their names."""
+    path = Path(name)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(child for child in path.rglob("*") if _suffix(child) in _TABLES)
+        if len({_suffix(child) for child in found}) > 1:
+            raise InputError(
+                f"{name} must hold one type of files; name one by a glob: {name}/*.csv"
+            )
+    else:
+        found = sorted(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
+    if not found:
+        raise DataUnavailableError(f"{name}: there is no such file, folder, glob or data set")
+    return found
+
+
+def _suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return (
+        suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    )
+
+
+_TABLES: dict[str, Opener] = {
+    ".parquet": ParquetSource,
+    ".pq": ParquetSource,
+    ".csv": CsvSource,
+    ".tsv": CsvSource,
+}

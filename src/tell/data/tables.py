@@ -1,0 +1,198 @@
+"""Anything with named columns: Arrow tables and readers, pandas and polars frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite
+from tell.exceptions import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableSource(Source):
+    """Record batches with the chosen columns in the chosen order, whatever the file's own order.
+
+    Parameters
+    ----------
+    available : list of str
+        All column names of the table.
+    named : bool, default=True
+        False when the names are only positions, as in a CSV without a header.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        available: list[str],
+        choice: Choice,
+        *,
+        named: bool = True,
+        n_rows: int | None = None,
+        chunk_rows: int = 65536,
+    ) -> None:
+        self.columns = choice.features(available, name)
+        self.label = None if choice.label is None else str(choice.label)
+        self.chunk_rows = chunk_rows
+        super().__init__(
+            name,
+            (len(self.columns),),
+            feature_names=self.columns if named else None,
+            n_rows=n_rows,
+        )
+
+    @property
+    def wanted(self) -> list[str]:
+        """Columns to read: the features, then the label."""
+        return self.columns if self.label is None else [*self.columns, self.label]
+
+    def same_columns(self, names: list[str], first: list[str], choice: Choice, file: str) -> None:
+        """Check a further `file` against the columns of the `first` one."""
+        choice.features(names, file)
+        if choice.columns is None and set(names) != set(first):
+            raise InputError(
+                f"{file}: all files of {self.name} must have the same columns, but "
+                f"{sorted(set(names) ^ set(first))} are only here or only in the first file; "
+                "choose columns that every file has"
+            )
+
+    def _convert(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        start: int = 0,
+        file: str | None = None,
+        row: int = 0,
+    ) -> Iterator[Chunk]:
+        """Turn record batches into checked chunks.
+
+        `start` is the number of the first row in the source, `row` its number in the `file` that
+        an error message names.
+        """
+        for batch in batches:
+            for part in _split(batch, self.chunk_rows):
+                where = file or self.name
+                X = matrix(part, self.columns, where, row)
+                finite(X, name=where, start=row, columns=self.columns)
+                y = None if self.label is None else labels(part.column(self.label))
+                yield Chunk(X, y, start)
+                start += len(X)
+                row += len(X)
+
+
+def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def matrix(batch: pa.RecordBatch, columns: list[str], name: str, start: int) -> FloatArray:
+    """Copy the named columns into one C-contiguous float32 matrix; nulls become NaN."""
+    X = np.empty((batch.num_rows, len(columns)), dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for position, column in enumerate(columns):
+            X[:, position] = _numbers(batch.column(column), column, name, start)
+    return X
+
+
+def _numbers(values: pa.Array, column: str, name: str, start: int) -> NDArray[Any]:
+    import pyarrow as pa
+
+    kind = values.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if pa.types.is_null(kind):
+        return np.full(len(values), np.nan)
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    shown = next((value for value in values.to_pylist() if value is not None), None)
+    raise InputError(
+        f"{name}: columns must be numbers, but column {column!r} holds {kind} (row {start}: "
+        f"{shown!r}); leave it out with drop=[{column!r}], or use it for scoring with "
+        f"label={column!r}"
+    )
+
+
+def labels(values: pa.Array) -> NDArray[Any]:
+    """Return a label column as a numpy array; dictionary-encoded text becomes plain text."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    array = np.asarray(values.to_numpy(zero_copy_only=False))
+    # Object arrays of text compare and concatenate slowly and cannot be sorted with None in them.
+    return array.astype(str) if array.dtype == object else array
+
+
+class ArrowSource(TableSource):
+    """A pyarrow Table or RecordBatch."""
+
+    def __init__(self, table: Any, choice: Choice, chunk_rows: int) -> None:
+        import pyarrow as pa
+
+        self._table = pa.table(table) if isinstance(table, pa.RecordBatch) else table
+        super().__init__(
+            "Arrow table",
+            list(table.schema.names),
+            choice,
+            n_rows=table.num_rows,
+            chunk_rows=chunk_rows,
+        )
+
+    def _rows(self) -> Iterator[Chunk]:
+        batches = self._table.select(self.wanted).to_batches(max_chunksize=self.chunk_rows)
+        yield from self._convert(batches)
+
+
+class ArrowStream(TableSource):
+    """A pyarrow RecordBatchReader: read once."""
+
+    rereadable = False
+
+    def __init__(self, reader: Any, choice: Choice, chunk_rows: int) -> None:
+        self._reader = reader
+        super().__init__("Arrow reader", list(reader.schema.names), choice, chunk_rows=chunk_rows)
+
+    def _rows(self) -> Iterator[Chunk]:
+        yield from self._convert(self._reader)
+
+
+class FrameSource(TableSource):
+    """A pandas or polars frame, converted slice by slice: no second copy stands beside it."""
+
+    def __init__(self, frame: Any, choice: Choice, chunk_rows: int) -> None:
+        self._frame = frame
+        super().__init__(
+            "frame", list(map(str, frame.columns)), choice, n_rows=len(frame), chunk_rows=chunk_rows
+        )
+
+    def _rows(self) -> Iterator[Chunk]:
+        for start in range(0, len(self._frame), self.chunk_rows):
+            yield from self._block(start)
+
+    def _block(self, start: int) -> Iterator[Chunk]:
+        batches = self._slice(start).combine_chunks().to_batches()
+        yield from self._convert(batches, start=start, row=start)
+
+    def blocks(self) -> list[Block]:
+        return [partial(self._block, at) for at in range(0, len(self._frame), self.chunk_rows)]
+
+    def _slice(self, start: int) -> pa.Table:
+        import pyarrow as pa
+
+        if hasattr(self._frame, "to_arrow"):
+            return self._frame[start : start + self.chunk_rows].select(self.wanted).to_arrow()
+        rows = self._frame.iloc[start : start + self.chunk_rows]
+        rows = rows.set_axis(list(map(str, rows.columns)), axis=1)[self.wanted]
+        try:
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InputError(
+                f"frame: columns must be numbers, but rows from {start} on hold mixed types "
+                f"({error}); convert or drop that column"
+            ) from None
