@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from tell.data.chunks import Choice, Chunk, no_rows
-from tell.data.tables import TableSource
+from tell.data.tables import TableSource, text_remedy
 from tell.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -44,11 +44,14 @@ class Layout:
             return cls(delimiter, [str(position) for position in range(len(fields))], False)
         return cls(delimiter, [field.strip() for field in fields], True)
 
-    def parse(self, lines: Any, wanted: list[str], label: str | None) -> Any:
+    def parse(
+        self, lines: Any, wanted: list[str], label: str | None, *, as_text: bool = False
+    ) -> Any:
         """Stream record batches of the wanted columns from a file object of data lines."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
+        kind = pa.string() if as_text else pa.float32()
         return arrow_csv.open_csv(
             lines,
             read_options=arrow_csv.ReadOptions(
@@ -58,7 +61,8 @@ class Layout:
             # Types are stated, not guessed from the first lines, which may hold whole numbers only.
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=wanted,
-                column_types={name: pa.float32() for name in wanted if name != label},
+                column_types={name: kind for name in wanted if name != label},
+                strings_can_be_null=as_text,
             ),
         )
 
@@ -98,7 +102,9 @@ class CsvSource(TableSource):
             if layout.has_header:
                 lines.readline()
             try:
-                reader = layout.parse(lines, self.wanted, self.label)
+                reader = layout.parse(
+                    lines, self.wanted, self.label, as_text=self.decoder is not None
+                )
                 for chunk in self._convert(reader, start=start, file=str(path)):
                     yield chunk
                     read += len(chunk)
@@ -130,7 +136,7 @@ def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | No
             column = names[position]
             return (
                 f"holds {fields[position]!r} in column {column!r}, which must be a number; "
-                f"leave it out with drop=[{column!r}], or use it for scoring with label={column!r}"
+                f"{text_remedy(column)}"
             )
     return None
 

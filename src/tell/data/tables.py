@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,9 @@ from tell.exceptions import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# (rows, name for messages, number of the first row) → the numbers of these rows
+Decoder = Callable[["pa.RecordBatch", str, int], FloatArray]
+
 
 class TableSource(Source):
     """Record batches with the chosen columns in the chosen order, whatever the file's own order.
@@ -26,6 +29,9 @@ class TableSource(Source):
     named : bool, default=True
         False when the names are only positions, as in a CSV without a header.
     """
+
+    # Turns rows with text or gaps into numbers, in place of the strict reading; see preparation.py.
+    decoder: Decoder | None = None
 
     def __init__(
         self,
@@ -78,12 +84,17 @@ class TableSource(Source):
         for batch in batches:
             for part in _split(batch, self.chunk_rows):
                 where = file or self.name
-                X = matrix(part, self.columns, where, row)
-                finite(X, name=where, start=row, columns=self.columns)
+                X = self._decode(part, where, row)
                 y = None if self.label is None else labels(part.column(self.label))
                 yield Chunk(X, y, start)
                 start += len(X)
                 row += len(X)
+
+    def _decode(self, part: pa.RecordBatch, where: str, row: int) -> FloatArray:
+        if self.decoder is not None:
+            return self.decoder(part, where, row)
+        X = matrix(part, self.columns, where, row)
+        return finite(X, name=where, start=row, columns=self.columns)
 
 
 def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
@@ -113,8 +124,15 @@ def _numbers(values: pa.Array, column: str, name: str, start: int) -> NDArray[An
     shown = next((value for value in values.to_pylist() if value is not None), None)
     raise InputError(
         f"{name}: columns must be numbers, but column {column!r} holds {kind} (row {start}: "
-        f"{shown!r}); leave it out with drop=[{column!r}], or use it for scoring with "
-        f"label={column!r}"
+        f"{shown!r}); {text_remedy(column)}"
+    )
+
+
+def text_remedy(column: str) -> str:
+    """Say what to do about a column of text, in the words of the library and of the command."""
+    return (
+        f"leave it out with drop=[{column!r}] (--drop {column}), score with label={column!r} "
+        f"(--label {column}) or encode it (--one-hot)"
     )
 
 
