@@ -1,0 +1,73 @@
+"""Networks: shapes, the paper's layout, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tell.core.autoencoder import Crop, Pad, build_autoencoder, convolutional, fully_connected
+from tell.exceptions import ParameterError
+
+
+@settings(max_examples=20, deadline=None)
+@given(c=st.sampled_from([1, 3]), h=st.integers(1, 34), w=st.integers(1, 34), p=st.integers(1, 12))
+def test_cnn_takes_any_side(c: int, h: int, w: int, p: int) -> None:
+    encoder, decoder = convolutional((c, h, w), p)
+    encoder.eval(), decoder.eval()
+    x = torch.rand(2, c, h, w)
+    z = encoder(x)
+    assert z.shape == (2, p)
+    torch.testing.assert_close(z.norm(dim=1), torch.ones(2))
+    back = decoder(z)
+    assert back.shape == x.shape
+    assert 0 <= back.min() <= back.max() <= 1
+
+
+def test_crop_undoes_pad() -> None:
+    x = torch.rand(2, 3, 7, 9)
+    padded = Pad(7, 9)(x)
+    assert padded.shape == (2, 3, 8, 12)
+    assert torch.equal(Crop(7, 9)(padded), x)
+
+
+def test_cnn_is_the_papers() -> None:
+    encoder, decoder = convolutional((1, 28, 28))
+    convolutions = [m for m in encoder if isinstance(m, nn.Conv2d)]
+    assert [(m.out_channels, m.stride[0]) for m in convolutions] == [
+        (16, 1),
+        (32, 2),
+        (32, 1),
+        (16, 2),
+    ]
+    assert [m.out_features for m in encoder if isinstance(m, nn.Linear)] == [256, 10]
+    # 28 / 4 = 7: the decoder's second linear layer feeds the transposed convolution directly.
+    position = next(i for i, m in enumerate(decoder) if isinstance(m, nn.Unflatten))
+    assert isinstance(decoder[position - 1], nn.Linear)
+    assert decoder[position - 1].out_features == 16 * 7 * 7
+
+
+def test_fcn_is_the_papers() -> None:
+    encoder, decoder = fully_connected((784,))
+    kinds = [type(m).__name__ for m in encoder]
+    assert kinds[:4] == ["Flatten", "Dropout", "Linear", "ReLU"]
+    assert kinds.count("Dropout") == kinds.count("Linear") == 4
+    assert [m.out_features for m in encoder if isinstance(m, nn.Linear)] == [500, 500, 2000, 10]
+    assert [m.out_features for m in decoder if isinstance(m, nn.Linear)] == [2000, 500, 500, 784]
+    assert isinstance(decoder[-2], nn.Sigmoid)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "fcn"])
+def test_dense_networks_take_images_and_rows(kind: str) -> None:
+    for shape in [(6,), (1, 4, 5)]:
+        encoder, decoder = build_autoencoder(kind, shape, 3)
+        assert decoder(encoder(torch.rand(2, *shape))).shape == (2, *shape)
+
+
+def test_unusable_networks_are_named() -> None:
+    with pytest.raises(ParameterError, match="encoder='unet'"):
+        build_autoencoder("unet", (4,))
+    with pytest.raises(ParameterError, match=r"encoder='cnn' needs images.*\(4,\)"):
+        build_autoencoder("cnn", (4,))
