@@ -1,1 +1,6 @@
-"""What is true of a fitted model, and how it is shown."""
+"""Explanations: facts first (`explain`), then how they are shown (`write_report`, `plots`)."""
+
+from tell.explain.comparison import Comparison, compare
+from tell.explain.facts import Explanation, explain
+
+__all__ = ["Comparison", "Explanation", "compare", "explain"]

@@ -1,0 +1,69 @@
+"""Rows and their place among the centres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.explain.rows import Block
+from tell.explain.view import Floats, Ints, ModelView
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """Rows with their place among the centres; every array has one entry per row."""
+
+    rows: Ints
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    labels: Ints
+    runner_up: Ints
+    distance: Floats
+    margin: Floats
+    clearness: Floats
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: Any) -> Assigned:
+        """The rows at `index`, in that order."""
+        index = np.asarray(index, np.intp)
+        return replace(self, **{name: part[index] for name, part in self._parts()})
+
+    def join(self, other: Assigned) -> Assigned:
+        """These rows followed by those."""
+        joined = ((name, [part, getattr(other, name)]) for name, part in self._parts())
+        return replace(self, **{name: np.concatenate(pair) for name, pair in joined})
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        for field in fields(self):
+            if getattr(self, field.name) is not None:
+                yield field.name, getattr(self, field.name)
+
+
+def assign(view: ModelView, block: Block) -> Assigned:
+    """Place the rows of a block among the centres.
+
+    The margin is ‖x − Ω_k‖² − ‖x − Ω_j‖² between own centre j and runner-up k; clearness is
+    1 − distance to j / distance to k: 0 on the boundary, 1 at the centre.
+    """
+    squared = view.squared_distances(view.layer_rows(block.X))
+    order = np.argsort(squared, axis=1, kind="stable")
+    here = np.arange(len(squared))
+    own, next_best = order[:, 0], order[:, min(1, view.n_clusters - 1)]
+    near, far = squared[here, own], squared[here, next_best]
+    ratio = np.sqrt(np.divide(near, far, out=np.ones_like(near), where=far > 0))
+    return Assigned(
+        rows=np.arange(block.start, block.start + len(squared)),
+        X=block.X,
+        y=block.y,
+        labels=own,
+        runner_up=next_best,
+        distance=np.sqrt(near),
+        margin=far - near,
+        clearness=1 - ratio,
+    )

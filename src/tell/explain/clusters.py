@@ -1,0 +1,279 @@
+"""What is true of each cluster: size, shape, neighbours, typical and odd members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.explain.assigned import Assigned
+from tell.explain.scan import Scan
+from tell.explain.view import Floats, ModelView
+
+#: Effect sizes below this are not named: "small" in Cohen's convention ends at 0.5.
+NAMED_EFFECT = 0.5
+#: "Often confused": at least this share of a cluster lies at the boundary with one other.
+CONFUSED_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFact:
+    """How one feature sets a cluster apart from all other rows.
+
+    Attributes
+    ----------
+    name, index : the column
+    weight : entry of W_j − W̄, exact; for a deep model the decoded centre minus the mean centre
+    value : the centre in the data's own units
+    inside, outside : mean over the members, and over all other rows
+    effect : (inside − outside) / pooled standard deviation, signed
+    """
+
+    name: str
+    index: int
+    weight: float
+    value: float
+    inside: float
+    outside: float
+    effect: float
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One row of the data that stands for something: its number, values and place."""
+
+    row: int
+    values: NDArray[Any]
+    distance: float
+    margin: float
+    clearness: float
+    runner_up: int
+    label: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterFacts:
+    """One cluster in its own terms.
+
+    Attributes
+    ----------
+    cohesion : mean cosine of the members to their centre on the sphere, else mean distance
+    nearest, nearest_distance, nearest_angle : the closest other centre (angle in degrees)
+    confused_with, confused_share : the cluster its borderline members lean to, and their share
+    center : (d,) the centre in the data's own units, or None when no decoder can draw it
+    features : what sets it apart, strongest first
+    prototypes, borderline, outliers : nearest members, smallest margins, unusually far members
+    """
+
+    index: int
+    size: int
+    share: float
+    cohesion: float
+    nearest: int | None
+    nearest_distance: float | None
+    nearest_angle: float | None
+    confused_with: int | None
+    confused_share: float
+    center: Floats
+    features: tuple[FeatureFact, ...]
+    prototypes: tuple[Member, ...]
+    borderline: tuple[Member, ...]
+    outliers: tuple[Member, ...]
+    main_label: str | None
+    main_label_share: float | None
+    summary: str
+
+
+def describe_clusters(
+    view: ModelView, found: Scan, names: Sequence[str], *, is_image: bool, n_named: int = 8
+) -> tuple[ClusterFacts, ...]:
+    """Facts of all clusters from one scan; `names` has one entry per column."""
+    centers = centers_in_units(view, found)
+    contrast = _contrast(view, centers)
+    return tuple(
+        _describe(view, found, names, j, centers[j], contrast[j], is_image, n_named)
+        for j in range(view.n_clusters)
+    )
+
+
+def centers_in_units(view: ModelView, found: Scan) -> Floats:
+    """Centres (k, d) in the data's own units: undone scaler, decoded image, or members' mean."""
+    if view.kind == "deep":
+        if getattr(view.model, "decoder_", None) is None:
+            return found.moments.mean()
+        decoded = np.asarray(view.model.decode_centers(), np.float64)
+        return decoded.reshape(view.n_clusters, -1)
+    if view.kind == "tell":
+        return np.asarray(view.model.centers_in_units(), np.float64)
+    return view.centers
+
+
+def _contrast(view: ModelView, centers: Floats) -> Floats:
+    # W_j − W̄ says exactly how feature f moves the score of cluster j against the average cluster.
+    weight = centers if view.kind == "deep" else view.weight_and_bias()[0]
+    return weight - weight.mean(axis=0)
+
+
+def _describe(
+    view: ModelView,
+    found: Scan,
+    names: Sequence[str],
+    j: int,
+    center: Floats,
+    contrast: Floats,
+    is_image: bool,
+    n_named: int,
+) -> ClusterFacts:
+    size = int(found.moments.sizes[j])
+    nearest, distance, angle = _neighbour(view, j)
+    confused_with, confused_share = _confusion(found, j)
+    label, label_share = _main_label(found, j)
+    features = _features(found, names, j, center, contrast)
+    share = size / found.n_rows
+    facts = (share, None if is_image else features, label, label_share, confused_with)
+    return ClusterFacts(
+        index=j,
+        size=size,
+        share=share,
+        cohesion=_cohesion(view, found, j),
+        nearest=nearest,
+        nearest_distance=distance,
+        nearest_angle=angle,
+        confused_with=confused_with,
+        confused_share=confused_share,
+        center=center,
+        features=features[:n_named],
+        prototypes=_members(found.nearest, j),
+        borderline=_members(found.unclear, j),
+        outliers=_outliers(found, j),
+        main_label=label,
+        main_label_share=label_share,
+        summary=summarise(*facts),
+    )
+
+
+def summarise(
+    share: float,
+    features: Sequence[FeatureFact] | None,
+    label: str | None,
+    label_share: float | None,
+    confused_with: int | None,
+    n_named: int = 3,
+) -> str:
+    """One line in plain language, made from the facts alone.
+
+    >>> alcohol = FeatureFact("alcohol", 0, 0.4, 13.7, 13.7, 12.6, 1.9)
+    >>> acid = FeatureFact("malic acid", 1, -0.2, 1.9, 1.9, 2.6, -0.7)
+    >>> summarise(0.34, [alcohol, acid], None, None, 2)
+    'high alcohol, low malic acid; 34 % of rows; often confused with cluster 2'
+    """
+    if share == 0:
+        return "empty: no row is nearest to this centre"
+    parts = []
+    if label is not None and label_share is not None:
+        parts.append(f"{percent(label_share)} labelled {label}")
+    if features is not None:
+        named = [fact for fact in features if abs(fact.effect) >= NAMED_EFFECT][:n_named]
+        words = [f"{'high' if fact.effect > 0 else 'low'} {fact.name}" for fact in named]
+        parts.append(", ".join(words) or "close to the average in every feature")
+    parts.append(f"{percent(share)} of rows")
+    if confused_with is not None:
+        parts.append(f"often confused with cluster {confused_with}")
+    return "; ".join(parts)
+
+
+def percent(share: float) -> str:
+    """A share as people write it: whole percent, but never 0 or 100 when it is neither.
+
+    >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
+    ('34 %', '< 1 %', '> 99 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "< 1 %"
+    if 0.995 < share < 1:
+        return "> 99 %"
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _features(
+    found: Scan, names: Sequence[str], j: int, center: Floats, contrast: Floats
+) -> tuple[FeatureFact, ...]:
+    """All columns, strongest |W_j − W̄| first."""
+    inside = np.arange(len(found.moments.sizes)) == j
+    mean_in, var_in = found.moments.pooled(inside)
+    mean_out, var_out = found.moments.pooled(~inside)
+    n_in, n_out = found.moments.sizes[j], found.n_rows - found.moments.sizes[j]
+    if n_in == 0 or n_out == 0:
+        mean_out, effect = mean_in, np.zeros_like(mean_in)
+    else:
+        spread = np.sqrt((n_in * var_in + n_out * var_out) / (n_in + n_out))
+        effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=spread > 0)
+    order = np.argsort(-np.abs(contrast), kind="stable")
+    columns = (contrast, center, mean_in, mean_out, effect)
+    return tuple(
+        FeatureFact(names[f], int(f), *(float(column[f]) for column in columns)) for f in order
+    )
+
+
+def _cohesion(view: ModelView, found: Scan, j: int) -> float:
+    size = max(int(found.moments.sizes[j]), 1)
+    if view.on_sphere:  # ‖x − c‖² = 2 − 2 cos on the sphere
+        return float(1 - found.moments.squared[j] / size / 2)
+    return float(found.moments.distance[j] / size)
+
+
+def _neighbour(view: ModelView, j: int) -> tuple[int | None, float | None, float | None]:
+    if view.n_clusters == 1:
+        return None, None, None
+    distance = np.linalg.norm(view.centers - view.centers[j], axis=1)
+    distance[j] = np.inf
+    nearest = int(np.argmin(distance))
+    lengths = np.linalg.norm(view.centers[[j, nearest]], axis=1).prod()
+    cosine = view.centers[j] @ view.centers[nearest] / lengths if lengths > 0 else 1.0
+    angle = float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+    return nearest, float(distance[nearest]), angle
+
+
+def _confusion(found: Scan, j: int) -> tuple[int | None, float]:
+    counts = found.moments.confused[j]
+    other = int(np.argmax(counts))
+    share = float(counts[other] / max(found.moments.sizes[j], 1))
+    return (other if share >= CONFUSED_SHARE else None), share
+
+
+def _members(part: Assigned, j: int) -> tuple[Member, ...]:
+    return tuple(member(part, place) for place in np.flatnonzero(part.labels == j).tolist())
+
+
+def member(part: Assigned, place: int) -> Member:
+    """One row of `part` as a fact."""
+    return Member(
+        row=int(part.rows[place]),
+        values=part.X[place],
+        distance=float(part.distance[place]),
+        margin=float(part.margin[place]),
+        clearness=float(part.clearness[place]),
+        runner_up=int(part.runner_up[place]),
+        label=None if part.y is None else str(part.y[place]),
+    )
+
+
+def _outliers(found: Scan, j: int) -> tuple[Member, ...]:
+    """Farthest members beyond Tukey's outer fence of the sampled distances."""
+    distances = found.sample.distance[found.sample.labels == j]
+    if len(distances) < 8:
+        return ()
+    low, high = np.percentile(distances, [25, 75])
+    fence = high + 1.5 * (high - low)
+    return tuple(one for one in _members(found.farthest, j) if one.distance > fence)
+
+
+def _main_label(found: Scan, j: int) -> tuple[str | None, float | None]:
+    if found.labels is None or found.y is None or not np.any(found.labels == j):
+        return None, None
+    values, counts = np.unique(found.y[found.labels == j], return_counts=True)
+    best = int(np.argmax(counts))
+    return str(values[best]), float(counts[best] / counts.sum())

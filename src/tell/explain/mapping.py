@@ -1,0 +1,74 @@
+"""A flat map of rows and centres, for the eye: t-SNE, or principal components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tell.exceptions import MissingDependencyError, ParameterError
+from tell.explain.view import Floats
+from tell.progress import progress
+
+METHODS = ("tsne", "pca")
+
+
+def project(
+    Z: Floats, centers: Floats, *, method: str = "tsne", seed: int = 0, visible: bool = False
+) -> tuple[Floats, Floats]:
+    """Lay layer rows (n, p) and centres (k, p) out on one plane: (n, 2) and (k, 2).
+
+    Centres take part as further rows, so that they stand where a row of their place would stand.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(30, 5))
+    >>> flat, stars = project(rows, rows[:3], method="pca")
+    >>> flat.shape, stars.shape, np.allclose(flat[:3], stars)
+    ((30, 2), (3, 2), True)
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method needs one of {METHODS}, got {method!r}; choose one of them")
+    together = np.vstack([Z, centers])
+    if method == "tsne" and len(together) >= 10:
+        flat = _tsne(together, seed, visible)
+    else:
+        flat = _principal(together)
+    return flat[: len(Z)], flat[len(Z) :]
+
+
+def _principal(rows: Floats) -> Floats:
+    centred = rows - rows.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    axes = vectors[:, ::-1][:, :2]
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1, 1)
+    flat = centred @ axes
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))  # a single feature has no second axis
+
+
+def _tsne(rows: Floats, seed: int, visible: bool) -> Floats:
+    try:
+        from openTSNE import TSNE
+    except ImportError as error:
+        raise MissingDependencyError(
+            'a t-SNE map needs openTSNE, which is not installed; use method="pca" or install it '
+            'with pip install "tell-clustering[report]"'
+        ) from error
+    total = 750  # openTSNE's defaults: 250 iterations of early exaggeration, then 500
+    with progress("t-SNE", total, visible=visible) as bar:
+        done = 0
+
+        def step(iteration: int, error: float, embedding: Any) -> None:
+            nonlocal done
+            done += 50
+            bar.update(done, error=float(error))
+
+        tsne = TSNE(
+            perplexity=min(30, (len(rows) - 1) / 3),
+            initialization="pca",
+            random_state=seed,
+            n_jobs=-1,
+            callbacks=step,
+            callbacks_every_iters=50,
+        )
+        return np.asarray(tsne.fit(rows), np.float64)

@@ -1,0 +1,269 @@
+"""Why one row is where it is, and the smallest change that would move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from tell.explain.assigned import assign
+from tell.explain.clusters import percent
+from tell.explain.rows import Block
+from tell.explain.view import Floats, ModelView
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """How much one feature adds to the margin: positive speaks for the assigned cluster."""
+
+    name: str
+    index: int
+    value: float
+    amount: float
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One feature of a counterfactual, in the data's own units."""
+
+    name: str
+    index: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """The smallest change that takes a row to the boundary of another cluster.
+
+    Attributes
+    ----------
+    cluster : the cluster that is reached
+    distance : length of the change in the layer's space, and `relative` to the row's length
+    changes : features that change most, strongest first (tables)
+    values : (d,) the changed row in the data's own units; None if the model cannot draw it
+    path : (steps, d) decoded rows from this row over the boundary to the other centre (deep)
+    """
+
+    cluster: int
+    distance: float
+    relative: float
+    changes: tuple[Change, ...]
+    values: Floats | None
+    path: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PointFacts:
+    """One row: assignment as attention over centres, exact reasons, and the way out.
+
+    Attributes
+    ----------
+    assignment : (k,) what the model uses: one-hot at temperature 0
+    attention : (k,) softmax of minus the squared distance over `attention_temperature`
+    squared_distances : (k,) to every centre
+    margin : ‖x − Ω_k‖² − ‖x − Ω_j‖² = (W_j − W_k)ᵀx + b_j − b_k to runner-up k
+    contributions : every feature, strongest first
+    method : "exact" or "integrated gradients"
+    baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
+    completeness_error : |margin − baseline_margin − sum of the contributions|
+    """
+
+    row: int
+    values: NDArray[Any]
+    label: str | None
+    cluster: int
+    runner_up: int
+    assignment: Floats
+    attention: Floats
+    attention_temperature: float
+    squared_distances: Floats
+    margin: float
+    clearness: float
+    contributions: tuple[Contribution, ...]
+    method: str
+    baseline_margin: float
+    completeness_error: float
+    counterfactual: Counterfactual | None
+    summary: str
+
+
+def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
+    """Share of every feature in the margin between clusters j and k: shape of `Z`, (n, p).
+
+    (z_f − Ω_kf)² − (z_f − Ω_jf)² = (W_jf − W_kf) z_f + (Ω_kf² − Ω_jf²): the bias is split over the
+    features it comes from, so that the sum is the whole margin and no constant is left over.
+
+    Parameters
+    ----------
+    view : a linear view (not a deep model)
+    Z : (n, p) layer rows
+    j, k : cluster numbers, one or (n,)
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from tell.explain.view import view_model
+    >>> model = KMeans(2, n_init=1, random_state=0).fit([[0.0, 0.0], [2.0, 4.0]])
+    >>> view = view_model(model)
+    >>> j = int(model.predict([[0.0, 0.0]])[0])
+    >>> margin_contributions(view, np.zeros((1, 2)), j, 1 - j).tolist()
+    [[4.0, 16.0]]
+    """
+    own, other = view.centers[j], view.centers[k]
+    return 2 * (own - other) * (Z - (own + other) / 2)
+
+
+def nearest_in_cell(view: ModelView, row: Floats, target: int) -> Floats:
+    """The point nearest to a scaled row (p,) that belongs to cluster `target`, on its boundary.
+
+    Projection on the bisecting hyperplane of the two centres; on the sphere that plane goes
+    through the origin, so the projection is a rotation towards the other centre. If a third
+    cluster lies in between, the projection on the whole cell (Lawson and Hanson's least
+    distance programme) takes its place.
+    """
+    centers = view.centers
+    others = np.delete(np.arange(view.n_clusters), target)
+    normals = centers[target] - centers[others]  # normals · x ≥ offsets inside the cell
+    squares = np.einsum("ij,ij->i", centers, centers)
+    offsets = np.zeros(len(others)) if view.on_sphere else (squares[target] - squares[others]) / 2
+    shortfall = offsets - normals @ row
+    widths = np.einsum("ij,ij->i", normals, normals)
+    steps = np.divide(shortfall, widths, out=np.zeros_like(widths), where=widths > 0)
+    worst = int(np.argmax(steps * np.sqrt(widths)))
+    if steps[worst] <= 0:
+        return row
+    reached = row + steps[worst] * normals[worst]
+    tolerance = 1e-9 * (1 + np.abs(offsets))
+    if np.all(normals @ reached >= offsets - tolerance):
+        return reached
+    return row + _least_distance(normals, shortfall)
+
+
+def _least_distance(G: Floats, h: Floats) -> Floats:
+    """Shortest u with G u ≥ h, by non-negative least squares."""
+    scale = max(float(np.abs(h).max()), 1e-300)
+    system = np.vstack([G.T, h / scale])
+    goal = np.zeros(len(system))
+    goal[-1] = 1.0
+    weights, _ = nnls(system, goal)
+    residual = system @ weights - goal
+    return -scale * residual[:-1] / residual[-1]
+
+
+def linear_reasons(
+    view: ModelView, x: NDArray[Any], j: int, k: int, names: Sequence[str]
+) -> tuple[tuple[Contribution, ...], Counterfactual | None]:
+    """Exact contributions, and the counterfactual, of one row (d,) of a linear model."""
+    row = view.scaled(x[None])[0]
+    z = view.layer_rows(x[None])[0]
+    amounts = margin_contributions(view, z[None], j, k)[0]
+    if j == k:
+        return contributions(names, x, amounts), None
+    reached = nearest_in_cell(view, row, k)
+    after = view.unscaled(reached[None])[0]
+    order = np.argsort(-np.abs(reached - row), kind="stable")
+    changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
+    distance = float(np.linalg.norm(reached - row))
+    length = float(np.linalg.norm(row)) or 1.0
+    found = Counterfactual(k, distance, distance / length, changes, after)
+    return contributions(names, x, amounts), found
+
+
+def contributions(
+    names: Sequence[str], x: NDArray[Any], amounts: Floats
+) -> tuple[Contribution, ...]:
+    """Amounts (d,) as facts, strongest first."""
+    order = np.argsort(-np.abs(amounts), kind="stable")
+    return tuple(Contribution(names[f], int(f), float(x[f]), float(amounts[f])) for f in order)
+
+
+def describe_point(
+    view: ModelView,
+    row: int,
+    x: NDArray[Any],
+    names: Sequence[str],
+    *,
+    typical_loss: float,
+    baseline: Floats,
+    label: str | None = None,
+    is_image: bool = False,
+) -> PointFacts:
+    """All facts of one row (d,). `typical_loss` is the temperature of the soft view at τ = 0."""
+    placed = assign(view, Block(x[None], None, row))
+    j, k = int(placed.labels[0]), int(placed.runner_up[0])
+    squared = view.squared_distances(view.layer_rows(x[None]))[0]
+    margin, rest, method = float(placed.margin[0]), 0.0, "exact"
+    if view.kind == "deep":
+        from tell.explain.deep import deep_reasons
+
+        amounts, rest, found = deep_reasons(view, x, j, k, baseline)
+        method, reasons = "integrated gradients", contributions(names, x, amounts)
+    else:
+        reasons, found = linear_reasons(view, x, j, k, names)
+    total = sum(one.amount for one in reasons)
+    clearness = float(placed.clearness[0])
+    temperature = view.temperature or typical_loss
+    return PointFacts(
+        row=row,
+        values=x,
+        label=label,
+        cluster=j,
+        runner_up=k,
+        assignment=attention(squared, view.temperature),
+        attention=attention(squared, temperature),
+        attention_temperature=temperature,
+        squared_distances=squared,
+        margin=margin,
+        clearness=clearness,
+        contributions=reasons,
+        method=method,
+        baseline_margin=rest,
+        completeness_error=abs(margin - rest - total),
+        counterfactual=found,
+        summary=_summary(row, j, k, clearness, reasons, found, is_image),
+    )
+
+
+def attention(squared: Floats, temperature: float) -> Floats:
+    """Softmax of minus the squared distances (k,) over τ; τ = 0 keeps the largest entry.
+
+    >>> attention(np.array([1.0, 1.0, 3.0]), 0.0).tolist()
+    [1.0, 0.0, 0.0]
+    >>> attention(np.array([1.0, 1.0]), 0.5).tolist()
+    [0.5, 0.5]
+    """
+    if temperature == 0:
+        return np.eye(len(squared))[int(np.argmin(squared))]
+    scores = np.exp(-(squared - squared.min()) / temperature)
+    return np.asarray(scores / scores.sum())
+
+
+def _summary(
+    row: int,
+    j: int,
+    k: int,
+    clearness: float,
+    reasons: Sequence[Contribution],
+    found: Counterfactual | None,
+    is_image: bool,
+) -> str:
+    if found is None:
+        return f"Row {row} is in cluster {j}, the only one."
+    place = (
+        f"Row {row} is in cluster {j}, its centre {percent(clearness)} nearer than cluster {k}'s"
+    )
+    if is_image:
+        return f"{place}."
+    speak = ", ".join(one.name for one in reasons[:3] if one.amount > 0)
+    against = next((one.name for one in reasons if one.amount < 0), None)
+    because = f", because of {speak}" if speak else ""
+    despite = f", despite {against}" if against else ""
+    moves = found.changes[:2]
+    ways = " and ".join(f"{one.name} {one.before:.3g} → {one.after:.3g}" for one in moves)
+    change = f" The smallest change that moves it there begins with {ways}." if ways else ""
+    return f"{place}{because}{despite}.{change}"

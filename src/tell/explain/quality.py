@@ -1,0 +1,153 @@
+"""How far the explanations themselves can be trusted, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.explain.assigned import Assigned
+from tell.explain.points import margin_contributions
+from tell.explain.stability import Stability, measure_stability
+from tell.explain.surrogate import Surrogate, fit_surrogate
+from tell.explain.view import Floats, ModelView
+
+#: Features taken away per row when faithfulness is measured.
+REMOVED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Faithfulness:
+    """What happens when the named features are taken away and the model is asked again.
+
+    Attributes
+    ----------
+    n_rows : rows tried
+    n_removed : features removed per row
+    stated, measured : mean relative loss of margin as the explanation states it, and in truth
+    random : the same when as many features are removed at random
+    correlation : between stated and measured loss, row by row
+    better_than_random : share of rows where the named features cost more margin than random ones
+    """
+
+    n_rows: int
+    n_removed: int
+    stated: float
+    measured: float
+    random: float
+    correlation: float
+    better_than_random: float
+
+
+@dataclass(frozen=True, eq=False)
+class QualityFacts:
+    """Numbers about the explanations, from a seeded sample of `n_sample` rows.
+
+    `agreement` is the share of rows where the nearest centre, which explanations speak about,
+    is also what `model.predict` answers.
+    """
+
+    n_sample: int
+    agreement: float
+    faithfulness: Faithfulness | None
+    stability: Stability | None
+    surrogate: Surrogate | None
+
+
+def measure_quality(
+    view: ModelView,
+    sample: Assigned,
+    names: Sequence[str],
+    *,
+    baseline: Floats,
+    seed: int = 0,
+) -> QualityFacts:
+    """Faithfulness, stability and surrogate agreement on sampled rows."""
+    dtype = np.asarray(view.model.cluster_centers_).dtype  # k-means insists on the dtype of its fit
+    predicted = np.asarray(view.model.predict(sample.X.astype(dtype, copy=False)))
+    several = len(np.unique(sample.labels)) > 1
+    return QualityFacts(
+        n_sample=len(sample),
+        agreement=float(np.mean(predicted == sample.labels)),
+        faithfulness=measure_faithfulness(view, sample, baseline, seed) if several else None,
+        stability=measure_stability(view, sample, seed) if several else None,
+        surrogate=fit_surrogate(sample, names, seed) if several else None,
+    )
+
+
+def measure_faithfulness(
+    view: ModelView, sample: Assigned, baseline: Floats, seed: int, max_rows: int = 500
+) -> Faithfulness | None:
+    """Take the strongest features of every row away, ask the model again, compare with the claim.
+
+    Taking a feature away means giving it the value that favours neither cluster: the middle of
+    the two centres; for a deep model, the baseline's value.
+    """
+    limit = max_rows if view.kind != "deep" else 32
+    random = np.random.default_rng(seed)
+    few = np.sort(random.permutation(len(sample))[:limit])
+    part = sample.take(few[sample.margin[few] > 0])
+    if not len(part):
+        return None
+    amounts, neutral = _claims(view, part, baseline)
+    count = min(
+        REMOVED if view.kind != "deep" else max(1, amounts.shape[1] // 20), amounts.shape[1]
+    )
+    named = np.argsort(-amounts, axis=1)[:, :count]
+    chance = np.argsort(random.random(amounts.shape), axis=1)[:, :count]
+    stated = np.take_along_axis(amounts, named, axis=1).sum(axis=1) / part.margin
+    measured = _lost_margin(view, part, neutral, named)
+    by_chance = _lost_margin(view, part, neutral, chance)
+    return Faithfulness(
+        n_rows=len(part),
+        n_removed=count,
+        stated=float(stated.mean()),
+        measured=float(measured.mean()),
+        random=float(by_chance.mean()),
+        correlation=_correlation(stated, measured),
+        better_than_random=float(np.mean(measured > by_chance)),
+    )
+
+
+def _claims(view: ModelView, part: Assigned, baseline: Floats) -> tuple[Floats, NDArray[Any]]:
+    """Contributions (n, d) and the neutral values (n, d), in the data's own units."""
+    if view.kind == "deep":
+        return _deep_claims(view, part, baseline), np.broadcast_to(baseline, part.X.shape)
+    j, k = part.labels, part.runner_up
+    amounts = margin_contributions(view, view.layer_rows(part.X), j, k)
+    middle = (view.centers[j] + view.centers[k]) / 2
+    if view.on_sphere:  # centres have unit length: bring the middle to the length of the row
+        middle = middle * np.linalg.norm(view.scaled(part.X), axis=1, keepdims=True)
+    return amounts, view.unscaled(middle)
+
+
+def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
+    from tell.explain.deep import integrated_gradients
+
+    amounts = np.zeros(part.X.shape)
+    pairs = np.stack([part.labels, part.runner_up], axis=1)
+    for j, k in np.unique(pairs, axis=0):
+        rows = np.flatnonzero(np.all(pairs == (j, k), axis=1))
+        amounts[rows] = integrated_gradients(view, part.X[rows], int(j), int(k), baseline)[0]
+    return amounts
+
+
+def _lost_margin(
+    view: ModelView, part: Assigned, neutral: NDArray[Any], removed: NDArray[Any]
+) -> Floats:
+    """Relative loss of the margin (n,) when the columns `removed` (n, m) turn neutral."""
+    X = np.array(part.X, np.float64)
+    np.put_along_axis(X, removed, np.take_along_axis(neutral, removed, axis=1), axis=1)
+    squared = view.squared_distances(view.layer_rows(X))
+    rows = np.arange(len(X))
+    left = squared[rows, part.runner_up] - squared[rows, part.labels]
+    return np.asarray((part.margin - left) / part.margin)
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    if len(first) < 2 or first.std() == 0 or second.std() == 0:
+        return 1.0 if np.allclose(first, second) else 0.0
+    return float(np.corrcoef(first, second)[0, 1])

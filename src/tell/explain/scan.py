@@ -1,0 +1,167 @@
+"""One pass over the rows: what is kept of a data set that may be larger than memory.
+
+Sizes, sums, extremes and confusions are exact over all rows; what needs many rows at once
+(margins, map, quality) works on a seeded sample that does not depend on the block size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tell.exceptions import InputError
+from tell.explain.assigned import Assigned, assign
+from tell.explain.rows import Block, Rows
+from tell.explain.view import Floats, Ints, ModelView
+from tell.progress import progress
+
+#: A member is borderline when its own centre is less than 10 % nearer than the runner-up.
+BORDERLINE = 0.1
+
+
+class Moments:
+    """Sums of rows and of squares per cluster, about a shift so that large means do not cancel."""
+
+    def __init__(self, k: int, shift: Floats) -> None:
+        self.sizes = np.zeros(k, np.int64)
+        self.distance, self.squared = np.zeros(k), np.zeros(k)
+        self.confused = np.zeros((k, k), np.int64)
+        self._shift = shift
+        self._sum, self._squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
+
+    def add(self, part: Assigned) -> None:
+        k, n = len(self.sizes), len(part.labels)
+        self.sizes += np.bincount(part.labels, minlength=k)
+        self.distance += np.bincount(part.labels, part.distance, minlength=k)
+        self.squared += np.bincount(part.labels, part.distance**2, minlength=k)
+        unclear = part.clearness < BORDERLINE
+        np.add.at(self.confused, (part.labels[unclear], part.runner_up[unclear]), 1)
+        members = sparse.csr_array((np.ones(n), (part.labels, np.arange(n))), shape=(k, n))
+        shifted = part.X.astype(np.float64) - self._shift
+        self._sum += members @ shifted
+        self._squares += members @ shifted**2
+
+    def mean(self) -> Floats:
+        return self._shift + self._sum / np.maximum(self.sizes, 1)[:, None]
+
+    def pooled(self, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Mean and variance (d,) of the rows in the clusters marked `inside`."""
+        count = max(int(self.sizes[inside].sum()), 1)
+        mean = self._sum[inside].sum(axis=0) / count
+        variance = self._squares[inside].sum(axis=0) / count - mean**2
+        return self._shift + mean, np.maximum(variance, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """All that one pass found. `nearest`, `unclear` and `farthest` hold a few rows per cluster."""
+
+    n_rows: int
+    moments: Moments
+    nearest: Assigned
+    unclear: Assigned
+    farthest: Assigned
+    sample: Assigned
+    chosen: dict[int, NDArray[Any]]
+    labels: Ints | None
+    y: NDArray[Any] | None
+
+
+class Collector:
+    """Takes blocks of rows one after another and keeps what explanations need."""
+
+    def __init__(
+        self, view: ModelView, *, chosen: Collection[int], few: int, sample_size: int, seed: int
+    ) -> None:
+        self._view = view
+        self._chosen, self._few, self._sample_size = frozenset(chosen), few, sample_size
+        self._random = np.random.default_rng(seed)
+        self._keys = np.empty(0)
+        self._moments: Moments | None = None
+        self._kept: dict[str, Assigned] = {}
+        self._wanted: dict[int, NDArray[Any]] = {}
+        self._known: list[tuple[Ints, NDArray[Any]]] = []
+        self.n_rows = 0
+
+    def add(self, block: Block) -> None:
+        """Take one block in."""
+        part = assign(self._view, block)
+        if self._moments is None:
+            shift = block.X.mean(axis=0, dtype=np.float64)
+            self._moments = Moments(self._view.n_clusters, shift)
+            self._kept = dict.fromkeys(("nearest", "unclear", "farthest", "sample"), part.take([]))
+        self._moments.add(part)
+        for name in ("nearest", "unclear", "farthest"):
+            few = _few_per_cluster(name, part, self._few)
+            self._kept[name] = _few_per_cluster(name, self._kept[name].join(few), self._few)
+        self._add_to_sample(part)
+        inside = self._chosen.intersection(range(block.start, block.start + len(part)))
+        self._wanted |= {row: block.X[row - block.start] for row in inside}
+        if part.y is not None:
+            self._known.append((part.labels, part.y))
+        self.n_rows += len(part)
+
+    def _add_to_sample(self, part: Assigned) -> None:
+        """Keep the rows with the smallest random keys: a uniform sample without replacement."""
+        keys = np.concatenate([self._keys, self._random.random(len(part))])
+        best = np.argsort(keys, kind="stable")[: self._sample_size]
+        self._keys, self._kept["sample"] = keys[best], self._kept["sample"].join(part).take(best)
+
+    def result(self) -> Scan:
+        """What was found in all blocks together."""
+        if self._moments is None:
+            raise InputError("X needs at least one row, got none; pass the rows to explain")
+        for row in self._chosen - self._wanted.keys():
+            raise InputError(
+                f"rows needs numbers from 0 to {self.n_rows - 1}, got {row}; "
+                "rows are counted from 0 in the order of the data"
+            )
+        sample = self._kept["sample"]
+        labels, y = (
+            map(np.concatenate, zip(*self._known, strict=True)) if self._known else (None, None)
+        )
+        return Scan(
+            n_rows=self.n_rows,
+            moments=self._moments,
+            nearest=self._kept["nearest"],
+            unclear=self._kept["unclear"],
+            farthest=self._kept["farthest"],
+            sample=sample.take(np.argsort(sample.rows)),
+            chosen=self._wanted,
+            labels=labels,
+            y=y,
+        )
+
+
+def scan(
+    view: ModelView,
+    rows: Rows,
+    *,
+    chosen: Collection[int] = (),
+    few: int = 8,
+    sample_size: int = 5000,
+    seed: int = 0,
+    visible: bool = False,
+) -> Scan:
+    """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows."""
+    collector = Collector(view, chosen=chosen, few=few, sample_size=sample_size, seed=seed)
+    total = getattr(rows.source, "n_rows", None)
+    with progress("explain", total, visible=visible) as bar:
+        for block in rows.blocks():
+            collector.add(block)
+            bar.update(collector.n_rows)
+    return collector.result()
+
+
+def _few_per_cluster(name: str, part: Assigned, few: int) -> Assigned:
+    """The first `few` rows of every cluster: nearest, least clear or farthest from the centre."""
+    key = {"nearest": part.distance, "unclear": part.clearness, "farthest": -part.distance}[name]
+    order = np.lexsort((part.rows, key, part.labels))
+    labels = part.labels[order]
+    place = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    return part.take(order[place < few])

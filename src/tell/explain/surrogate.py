@@ -1,0 +1,98 @@
+"""A small decision tree that imitates the clustering: rules that a person can apply by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tell.explain.assigned import Assigned
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """The most important leaf of one cluster.
+
+    `text` holds conditions in the data's own units; `precision` is the share of rows in the leaf
+    that belong to the cluster, `coverage` the share of the cluster that falls in the leaf.
+    """
+
+    cluster: int
+    text: str
+    precision: float
+    coverage: float
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A decision tree of bounded depth; `agreement` is measured on rows it did not see."""
+
+    depth: int
+    n_leaves: int
+    agreement: float
+    rules: tuple[Rule, ...]
+
+
+def fit_surrogate(
+    sample: Assigned, names: Sequence[str], seed: int, max_depth: int = 4
+) -> Surrogate | None:
+    """Fit on one half of the sampled rows, measure on the other; None for fewer than 20 rows."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    if len(sample) < 20:
+        return None
+    order = np.random.default_rng(seed).permutation(len(sample))
+    learn, check = np.array_split(order, 2)
+    tree = DecisionTreeClassifier(
+        max_depth=max_depth,
+        max_leaf_nodes=max(8, 2 * len(np.unique(sample.labels))),
+        random_state=seed,
+    )
+    tree.fit(sample.X[learn], sample.labels[learn])
+    return Surrogate(
+        depth=int(tree.get_depth()),
+        n_leaves=int(tree.get_n_leaves()),
+        agreement=float(np.mean(tree.predict(sample.X[check]) == sample.labels[check])),
+        rules=_rules(tree, sample, names),
+    )
+
+
+def _rules(tree: Any, sample: Assigned, names: Sequence[str]) -> tuple[Rule, ...]:
+    leaf_of = tree.apply(sample.X)
+    paths = _paths(tree.tree_, names)
+    rules = []
+    for cluster in np.unique(sample.labels):
+        inside = sample.labels == cluster
+        leaves, counts = np.unique(leaf_of[inside], return_counts=True)
+        precision = counts / np.array([np.sum(leaf_of == leaf) for leaf in leaves])
+        coverage = counts / inside.sum()
+        best = int(np.argmax(precision * coverage))
+        text = paths[int(leaves[best])]
+        rules.append(Rule(int(cluster), text, float(precision[best]), float(coverage[best])))
+    return tuple(rules)
+
+
+def _paths(tree: Any, names: Sequence[str]) -> dict[int, str]:
+    """Conditions that lead to each leaf; several limits on one feature become one interval."""
+    texts: dict[int, str] = {}
+    stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]
+    while stack:
+        node, limits = stack.pop()
+        if tree.children_left[node] == -1:
+            texts[node] = " and ".join(_condition(names[f], *lh) for f, lh in limits.items())
+            continue
+        feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        low, high = limits.get(feature, (-np.inf, np.inf))
+        stack.append((tree.children_left[node], limits | {feature: (low, min(high, threshold))}))
+        stack.append((tree.children_right[node], limits | {feature: (max(low, threshold), high)}))
+    return texts
+
+
+def _condition(name: str, low: float, high: float) -> str:
+    if np.isinf(low):
+        return f"{name} ≤ {high:.4g}"
+    if np.isinf(high):
+        return f"{name} > {low:.4g}"
+    return f"{low:.4g} < {name} ≤ {high:.4g}"
