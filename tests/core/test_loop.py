@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from tell.core.autoencoder import convolutional, fully_connected, perceptron
+from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import read_checkpoint
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, StopWhenSettled
 from tell.core.objective import Clustering, Losses, Objective, Reconstruction
-from tell.core.rows import Batch, Rows
 from tell.core.schedule import Always, cosine_rate
 from tell.exceptions import DivergedError, ModelFileError
 
@@ -59,7 +59,7 @@ def test_paper_steps_equal_the_procedure_by_hand(idle_centers: str) -> None:
     objective, copy = small_objective(idle_centers), small_objective(idle_centers)
     copy.train()
     optimizer = torch.optim.Adadelta(objective.parameters())
-    loop = Loop(objective, Rows(x, batch_size=32, drop_last=True), optimizer, epochs=3)
+    loop = Loop(objective, Batches(x, batch_size=32, drop_last=True), optimizer, epochs=3)
     history = loop.run()
 
     named = dict(copy.named_parameters())
@@ -110,7 +110,7 @@ INTERRUPTED = """
     from tell.core.layer import ClusterLayer
     from tell.core.loop import Hook, Loop
     from tell.core.objective import Clustering
-    from tell.core.rows import Rows
+    from tell.core.batches import Batches
     from tell.core.schedule import cosine_rate
 
     class Kill(Hook):
@@ -127,7 +127,7 @@ INTERRUPTED = """
         encoder = nn.Sequential(nn.Dropout(0.2), encoder)  # draws from torch's own generator
         objective = Clustering(encoder, ClusterLayer(4, 3), decoder)
         x = torch.tensor(load_digits().images[:160], dtype=torch.float32)[:, None] / 16
-        rows = Rows(x, batch_size=64, augment=Affine())
+        rows = Batches(x, batch_size=64, augment=Affine())
         optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
         loop = Loop(objective, rows, optimizer, epochs=4, rate=cosine_rate,
                     hooks=[Kill(kill_after)], checkpoint=folder / "run.safetensors",
@@ -182,7 +182,7 @@ def test_not_a_number_stops_and_keeps_the_last_good_checkpoint(tmp_path: Path) -
     optimizer = torch.optim.SGD(objective.parameters(), lr=0.1)
     loop = Loop(
         objective,
-        Rows(torch.ones(4, 2), batch_size=2),
+        Batches(torch.ones(4, 2), batch_size=2),
         optimizer,
         epochs=5,
         checkpoint=file,
@@ -206,7 +206,7 @@ def test_damaged_checkpoint_is_named(tmp_path: Path) -> None:
 def test_history_counts_changes_and_smallest_cluster() -> None:
     objective = small_objective()
     objective.alternation = Always()
-    rows = Rows(digits(), batch_size=64)
+    rows = Batches(digits(), batch_size=64)
     optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
     loop = Loop(objective, rows, optimizer, epochs=3)
     first, *_, last = loop.run()
@@ -222,7 +222,11 @@ def test_loop_stops_when_labels_settle() -> None:
     objective = small_objective()
     optimizer = torch.optim.SGD(objective.parameters(), lr=0.0)
     loop = Loop(
-        objective, Rows(digits(64), 64), optimizer, epochs=50, hooks=[StopWhenSettled(patience=2)]
+        objective,
+        Batches(digits(64), 64),
+        optimizer,
+        epochs=50,
+        hooks=[StopWhenSettled(patience=2)],
     )
     loop.run()
     assert loop.stopped == "settled"
@@ -233,7 +237,7 @@ def test_deadline_stops_after_a_step() -> None:
     objective = small_objective()
     optimizer = torch.optim.Adam(objective.parameters())
     loop = Loop(
-        objective, Rows(digits(), 16), optimizer, epochs=1000, deadline=time.monotonic() + 1
+        objective, Batches(digits(), 16), optimizer, epochs=1000, deadline=time.monotonic() + 1
     )
     started = time.monotonic()
     loop.run()
@@ -258,7 +262,7 @@ def test_hooks_see_every_event_and_rate_follows_its_schedule() -> None:
     torch.manual_seed(0)
     objective, watch = Reconstruction(*perceptron((3,), 2)), Watch()
     optimizer = torch.optim.Adam(objective.parameters(), lr=0.1)
-    rows = Rows(torch.randn(8, 3), 4)
+    rows = Batches(torch.randn(8, 3), 4)
     history = Loop(objective, rows, optimizer, epochs=2, rate=cosine_rate, hooks=[watch]).run()
     assert watch.events == ["start", "step", "step", "end"] * 2
     assert history[0]["rate"] == pytest.approx(0.1 * cosine_rate(0.25))
@@ -270,6 +274,6 @@ def test_encoder_alone_has_no_reconstruction() -> None:
     encoder = fully_connected((1, 8, 8), 4).encoder
     objective = Clustering(encoder, ClusterLayer(4, 3))
     optimizer = torch.optim.Adam(objective.parameters())
-    (record,) = Loop(objective, Rows(digits(64), 32), optimizer, epochs=1).run()
+    (record,) = Loop(objective, Batches(digits(64), 32), optimizer, epochs=1).run()
     assert "reconstruction" not in record
     assert record["clustering"] > 0

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from tell.core.batches import Batch
 from tell.core.layer import ClusterLayer
 from tell.core.objective import Clustering, squared_error, table_loss
-from tell.core.rows import Batch
 from tell.core.schedule import Always, ByBatch, ByEpoch, Feels, constant_rate, cosine_rate
 
 

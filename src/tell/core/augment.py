@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
-from tell.core.rows import Augment
+from tell.core.batches import Augment
 from tell.exceptions import ParameterError
 
 

@@ -1,6 +1,6 @@
 """The only training loop: step, epoch, history, hooks, checkpoints.
 
-    Loop(objective, rows, optimizer, epochs=10).run()
+    Loop(objective, batches, optimizer, epochs=10).run()
 
 Whatever is minimised is an `Objective`; whatever watches or intervenes is a `Hook`.
 """
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import (
     optimizer_tensors,
     read_checkpoint,
@@ -24,7 +25,6 @@ from tell.core.checkpoint import (
     write_checkpoint,
 )
 from tell.core.objective import Losses, Objective
-from tell.core.rows import Batch, Rows
 from tell.core.schedule import Rate, constant_rate
 from tell.exceptions import DivergedError
 from tell.progress import progress
@@ -65,7 +65,7 @@ class Loop:
     Parameters
     ----------
     objective : Objective
-    rows : Rows
+    batches : Batches
     optimizer : torch.optim.Optimizer
         Over the objective's parameters.
     epochs : int
@@ -104,7 +104,7 @@ class Loop:
     >>> _ = torch.manual_seed(0)
     >>> objective = Reconstruction(*perceptron((4,), embedding_dim=2))
     >>> optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
-    >>> loop = Loop(objective, Rows(torch.randn(64, 4), batch_size=32), optimizer, epochs=3)
+    >>> loop = Loop(objective, Batches(torch.randn(64, 4), batch_size=32), optimizer, epochs=3)
     >>> history = loop.run()
     >>> history[-1]["reconstruction"] < history[0]["reconstruction"]
     True
@@ -113,7 +113,7 @@ class Loop:
     def __init__(
         self,
         objective: Objective,
-        rows: Rows,
+        batches: Batches,
         optimizer: Optimizer,
         *,
         epochs: int,
@@ -128,7 +128,7 @@ class Loop:
         visible: bool = False,
     ) -> None:
         self.objective = objective
-        self.rows = rows
+        self.batches = batches
         self.optimizer = optimizer
         self.epochs = epochs
         self.rate = rate
@@ -141,7 +141,7 @@ class Loop:
         self.visible = visible
         self.history: list[Record] = []
         self.stopped: str | None = None
-        self.labels = torch.full((len(rows),), -1, dtype=torch.long, device=rows.device)
+        self.labels = torch.full((len(batches),), -1, dtype=torch.long, device=batches.device)
         self._losses = torch.compile(objective.losses) if compiled else objective.losses
         self._base_rates = [group["lr"] for group in optimizer.param_groups]
         self._epoch, self._step, self._seconds = 0, 0, 0.0
@@ -155,7 +155,7 @@ class Loop:
         if self.checkpoint is not None and self.checkpoint.exists():
             self.restore(*read_checkpoint(self.checkpoint))
         self.objective.train()
-        total = self.epochs * self.rows.steps
+        total = self.epochs * self.batches.steps
         with progress(self.name, total, visible=self.visible) as bar:
             while self._epoch < self.epochs and self.stopped is None:
                 self._run_epoch(bar.update)
@@ -184,11 +184,11 @@ class Loop:
     def _run_epoch(self, show: Callable[..., None]) -> None:
         started = time.monotonic() - self._seconds
         if self._step == 0:
-            self.objective.begin_epoch(self._epoch, self.rows)
+            self.objective.begin_epoch(self._epoch, self.batches)
             self.objective.train()
             for hook in self.hooks:
                 hook.on_epoch_start(self)
-        for batch in self.rows.epoch(self._epoch, start=self._step):
+        for batch in self.batches.epoch(self._epoch, start=self._step):
             if self.deadline is not None and time.monotonic() > self.deadline:
                 self.stop("max_time")
                 return
@@ -197,7 +197,7 @@ class Loop:
             self._seconds = time.monotonic() - started
             for hook in self.hooks:
                 hook.on_step_end(self, losses)
-            show(self._epoch * self.rows.steps + self._step, **self._means())
+            show(self._epoch * self.batches.steps + self._step, **self._means())
             self._write_if_due(after=self.checkpoint_seconds)
         self._finish_epoch()
 
@@ -212,7 +212,7 @@ class Loop:
         self._write_if_due(after=self.checkpoint_seconds)
 
     def _set_rate(self) -> None:
-        done = (self._epoch + self._step / self.rows.steps) / self.epochs
+        done = (self._epoch + self._step / self.batches.steps) / self.epochs
         for group, base in zip(self.optimizer.param_groups, self._base_rates, strict=True):
             group["lr"] = base * self.rate(done)
 

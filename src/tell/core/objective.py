@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tell.core.batches import Batch, Batches
 from tell.core.layer import ClusterLayer
-from tell.core.rows import Batch, Rows
 from tell.core.schedule import Alternation, ByEpoch, Feels
 
 PAPER_WEIGHT = 0.01
@@ -65,8 +65,8 @@ class Objective(nn.Module):
         """Return the centres (k, d), if there are any; the history reports their movement."""
         return None
 
-    def begin_epoch(self, epoch: int, rows: Rows) -> None:
-        """Prepare an epoch, for example by a pass over `rows.in_order()`."""
+    def begin_epoch(self, epoch: int, batches: Batches) -> None:
+        """Prepare an epoch, for example by a pass over `batches.in_order()`."""
 
     def begin_step(self, epoch: int, step: int) -> None:
         """Prepare a step."""

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tell.core.augment import Affine
-from tell.core.rows import Rows
+from tell.core.batches import Batches
 
 
 @given(n=st.integers(2, 40), batch_size=st.integers(2, 50), epoch=st.integers(0, 5))
 def test_an_epoch_gives_every_row_once(n: int, batch_size: int, epoch: int) -> None:
-    rows = Rows(torch.arange(float(n))[:, None], batch_size)
+    rows = Batches(torch.arange(float(n))[:, None], batch_size)
     batches = list(rows.epoch(epoch))
     seen = torch.cat([batch.row for batch in batches]).tolist()
     assert len(batches) == rows.steps
@@ -22,12 +22,12 @@ def test_an_epoch_gives_every_row_once(n: int, batch_size: int, epoch: int) -> N
 
 
 def test_last_batch_is_dropped_when_asked() -> None:
-    rows = Rows(torch.zeros(10, 1), 4, drop_last=True)
+    rows = Batches(torch.zeros(10, 1), 4, drop_last=True)
     assert [len(batch.x) for batch in rows.epoch(0)] == [4, 4]
 
 
 def test_epochs_can_be_entered_anywhere() -> None:
-    rows = Rows(torch.rand(20, 1, 4, 4), 4, seed=3, augment=Affine())
+    rows = Batches(torch.rand(20, 1, 4, 4), 4, seed=3, augment=Affine())
     whole, rest = list(rows.epoch(2)), list(rows.epoch(2, start=3))
     for early, late in zip(whole[3:], rest, strict=True):
         assert torch.equal(early.row, late.row)
@@ -37,6 +37,6 @@ def test_epochs_can_be_entered_anywhere() -> None:
 
 def test_images_come_channels_last_with_their_values() -> None:
     x = torch.rand(6, 3, 4, 5)
-    batch = next(Rows(x, 6).epoch(0))
+    batch = next(Batches(x, 6).epoch(0))
     assert batch.x.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(batch.x, x[batch.row])
