@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tell.data.arrays import ArraySource, NpzSource, open_npy
 from tell.data.chunks import Choice, Chunk, Source
 from tell.data.csv_files import CsvSource
+from tell.data.datasets import is_name, load
 from tell.data.parquet import ParquetSource
 from tell.data.tables import ArrowSource, ArrowStream, FrameSource
 from tell.exceptions import DataUnavailableError, InputError, ParameterError
@@ -33,6 +34,7 @@ def open_source(
     drop: Sequence[str | int] | None = None,
     label: str | int | None = None,
     chunk_rows: int = 65536,
+    data_dir: str | os.PathLike[str] | None = None,
 ) -> Source:
     """Open anything that holds rows.
 
@@ -51,6 +53,8 @@ def open_source(
         Column with known classes: it is not clustered, only handed on as `Chunk.y`.
     chunk_rows : int, default=65536
         Most rows in memory at a time.
+    data_dir : path, optional
+        Where the files of named data sets lie; default: the environment's `TELL_DATA`.
 
     Returns
     -------
@@ -70,7 +74,7 @@ def open_source(
     if isinstance(data, Source):
         return data
     if isinstance(data, str | os.PathLike):
-        return _open_named(os.fspath(data), choice, chunk_rows)
+        return _open_named(os.fspath(data), choice, chunk_rows, data_dir)
     return _open_object(data, choice, chunk_rows)
 
 
@@ -112,9 +116,9 @@ def _to_array(data: Any) -> NDArray[Any]:
         raise InputError(f"array: rows must have equal lengths ({error})") from None
 
 
-def _open_named(name: str, choice: Choice, chunk_rows: int) -> Source:
-    if name == "digits":
-        return _open_digits(choice, chunk_rows)
+def _open_named(name: str, choice: Choice, chunk_rows: int, data_dir: Any) -> Source:
+    if is_name(name):
+        return _open_dataset(name, choice, chunk_rows, data_dir)
     paths = _expand(name)
     suffix = _suffix(paths[0])
     if suffix in (".npy", ".npz") and len(paths) > 1:
@@ -130,13 +134,17 @@ def _open_named(name: str, choice: Choice, chunk_rows: int) -> Source:
     return opener(paths, name, choice, chunk_rows)
 
 
-def _open_digits(choice: Choice, chunk_rows: int) -> Source:
-    from sklearn.datasets import load_digits
-
-    X, y = load_digits(return_X_y=True)
-    if not choice.is_default:
-        return ArraySource(X, name="digits", choice=choice, scale=16, chunk_rows=chunk_rows)
-    return ArraySource(X, y=y, name="digits", shape=(1, 8, 8), scale=16, chunk_rows=chunk_rows)
+def _open_dataset(name: str, choice: Choice, chunk_rows: int, data_dir: Any) -> Source:
+    data = load(name, data_dir)
+    return ArraySource(
+        data.X,
+        y=data.y,
+        name=name,
+        choice=choice,
+        shape=data.shape if choice.is_default else None,
+        scale=data.scale,
+        chunk_rows=chunk_rows,
+    )
 
 
 def _expand(name: str) -> list[Path]:
