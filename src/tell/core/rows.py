@@ -1,123 +1,224 @@
-"""Rows that stay in memory as one tensor and come back as seeded, shuffled batches.
+"""Rows to be clustered, dense or sparse, and the two sums every k-means step needs.
 
-One gather per batch replaces the worker processes of a `DataLoader`. The order of an epoch and the
-augmentation of a batch depend on nothing but (seed, epoch, step), so a run that was interrupted
-anywhere goes on with exactly the batches it would have seen.
+The engine never copies the data to normalise it: a direction's score is the plain product with a
+unit centre, because the row's length changes neither the nearest centre nor the order of scores.
+Lengths enter once, as one number per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-Augment = Callable[[Tensor, torch.Generator], Tensor]
+from tell.core.layer import Geometry
 
-EVALUATION_ROWS = 4096
+SCORES_IN_CACHE = 1 << 20  # scores per block: small enough to stay in a core's cache
 
 
-class Batch(NamedTuple):
-    """Some rows of the data.
+class Rows(ABC):
+    """n weighted rows of d features.
 
-    Attributes
-    ----------
-    x : Tensor (b, ...)
-    row : Tensor (b,)
-        Their row numbers, for objectives that keep something per row.
-    moved : Tensor (b, ...) or None
-        The same rows after augmentation.
+    `inverse_length` (n,) is 0 for a row of zeros, which has no direction; `weight` (n,) says how
+    often each row counts, None that each counts once.
     """
+
+    weight: Tensor | None
+
+    @property
+    @abstractmethod
+    def inverse_length(self) -> Tensor:
+        """One over each row's length, computed when first needed."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+
+    @abstractmethod
+    def products(self, vectors: Tensor, start: int, stop: int) -> Tensor:
+        """Products of rows start … stop with vectors (m, d): a tensor (stop − start, m)."""
+
+    @abstractmethod
+    def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
+        """Sum of coefficient times row over the rows of each label: (k, d)."""
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Rows:
+        """The rows at the given positions, with their weights."""
+
+    @abstractmethod
+    def dense(self, index: Tensor) -> Tensor:
+        """The rows at the given positions as a dense tensor (m, d)."""
+
+    @property
+    @abstractmethod
+    def example(self) -> Tensor:
+        """A tensor of the rows' dtype and device."""
+
+    def weights(self) -> Tensor:
+        """The weights, written out."""
+        return self.example.new_ones(self.shape[0]) if self.weight is None else self.weight
+
+
+def _inverse(length: Tensor) -> Tensor:
+    return torch.where(length > 0, 1 / length, 0)
+
+
+@dataclass
+class DenseRows(Rows):
+    """Rows of a dense tensor x of shape (n, d)."""
 
     x: Tensor
-    row: Tensor
-    moved: Tensor | None = None
+    weight: Tensor | None = None
 
-
-def seeded_generator(*numbers: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator that depends on all the numbers and on nothing else.
-
-    >>> a, b = seeded_generator(3, 1), seeded_generator(3, 1)
-    >>> bool(torch.rand(1, generator=a) == torch.rand(1, generator=b))
-    True
-    """
-    seed = 0
-    for number in numbers:
-        seed = (seed * 0x9E3779B97F4A7C15 + number + 1) % 2**63
-    return torch.Generator(device=device).manual_seed(seed)
-
-
-class Rows:
-    """All rows as one tensor, given out in batches.
-
-    Parameters
-    ----------
-    x : Tensor (n, d) or (n, c, h, w)
-    batch_size : int
-    drop_last : bool
-        Leave out the rows that do not fill the last batch (another few in every epoch).
-    seed : int
-        Of the shuffling and of the augmentation.
-    augment : callable (x, generator) -> moved x, optional
-
-    Examples
-    --------
-    >>> rows = Rows(torch.arange(10.0).reshape(5, 2), batch_size=2, drop_last=True)
-    >>> [batch.x.shape[0] for batch in rows.epoch(0)]
-    [2, 2]
-    """
-
-    def __init__(
-        self,
-        x: Tensor,
-        batch_size: int = 256,
-        *,
-        drop_last: bool = False,
-        seed: int = 0,
-        augment: Augment | None = None,
-    ) -> None:
-        self.images = x.ndim == 4
-        # Stored as (n, h, w, c): a gathered batch is then channels-last without another copy.
-        self.stored = (x.permute(0, 2, 3, 1) if self.images else x).contiguous()
-        self.batch_size = min(batch_size, len(x))
-        self.drop_last = drop_last
-        self.seed = seed
-        self.augment = augment
-
-    def __len__(self) -> int:
-        return len(self.stored)
+    @cached_property
+    def inverse_length(self) -> Tensor:  # type: ignore[override]
+        return _inverse(torch.linalg.vector_norm(self.x, dim=1))
 
     @property
-    def device(self) -> torch.device:
-        """Where the rows are."""
-        return self.stored.device
+    def shape(self) -> tuple[int, int]:
+        return self.x.shape[0], self.x.shape[1]
 
     @property
-    def steps(self) -> int:
-        """Batches in an epoch."""
-        full, rest = divmod(len(self), self.batch_size)
-        # A single row has no batch statistics: batch normalisation could not take it.
-        return full if self.drop_last or rest <= 1 else full + 1
+    def example(self) -> Tensor:
+        return self.x
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Give the batches of one epoch, from step number `start` on."""
-        order = torch.randperm(len(self), generator=seeded_generator(self.seed, epoch))
-        order = order.to(self.device)
-        for step in range(start, self.steps):
-            row = order[step * self.batch_size : (step + 1) * self.batch_size]
-            x = self._shaped(self.stored[row])
-            yield Batch(x, row, self._moved(x, epoch, step))
+    def products(self, vectors: Tensor, start: int, stop: int) -> Tensor:
+        return self.x[start:stop] @ vectors.T
 
-    def in_order(self, batch_size: int = EVALUATION_ROWS) -> Iterator[Tensor]:
-        """Give all rows once, as they are and in their order."""
-        for part in self.stored.split(batch_size):
-            yield self._shaped(part)
+    def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
+        total = self.x.new_zeros(n_clusters, self.shape[1])
+        block = max(1, SCORES_IN_CACHE // self.shape[1])
+        for start in range(0, self.shape[0], block):
+            part = slice(start, start + block)
+            total.index_add_(0, labels[part], self.x[part] * coefficients[part, None])
+        return total
 
-    def _shaped(self, part: Tensor) -> Tensor:
-        return part.permute(0, 3, 1, 2) if self.images else part
+    def take(self, index: Tensor) -> DenseRows:
+        return DenseRows(self.x[index], None if self.weight is None else self.weight[index])
 
-    def _moved(self, x: Tensor, epoch: int, step: int) -> Tensor | None:
-        if self.augment is None:
-            return None
-        return self.augment(x, seeded_generator(self.seed, epoch, step, device=self.device))
+    def dense(self, index: Tensor) -> Tensor:
+        return self.x[index]
+
+
+@dataclass
+class SparseRows(Rows):
+    """Rows of a CSR matrix, never made dense."""
+
+    crow: Tensor  # (n + 1,) where each row's entries begin
+    columns: Tensor  # (entries,)
+    values: Tensor  # (entries,)
+    n_features: int
+    weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self._row_of_entry = torch.repeat_interleave(self.crow.diff())
+
+    @cached_property
+    def inverse_length(self) -> Tensor:  # type: ignore[override]
+        squares = self.values.new_zeros(self.shape[0])
+        squares.index_add_(0, self._row_of_entry, self.values.square())
+        return _inverse(squares.sqrt())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.crow) - 1, self.n_features
+
+    @property
+    def example(self) -> Tensor:
+        return self.values
+
+    def products(self, vectors: Tensor, start: int, stop: int) -> Tensor:
+        first, last = int(self.crow[start]), int(self.crow[stop])
+        rows = self._row_of_entry[first:last] - start
+        out = self.values.new_zeros(stop - start, len(vectors))
+        block = max(1, SCORES_IN_CACHE // len(vectors))
+        columns = vectors.T.contiguous()
+        for at in range(first, last, block):
+            part = slice(at, min(at + block, last))
+            terms = columns[self.columns[part]] * self.values[part, None]
+            out.index_add_(0, rows[at - first : part.stop - first], terms)
+        return out
+
+    def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
+        total = self.values.new_zeros(n_clusters * self.n_features)
+        cell = labels[self._row_of_entry] * self.n_features + self.columns
+        total.index_add_(0, cell, self.values * coefficients[self._row_of_entry])
+        return total.view(n_clusters, self.n_features)
+
+    def take(self, index: Tensor) -> SparseRows:
+        lengths = self.crow.diff()[index]
+        crow = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        offset = torch.repeat_interleave(self.crow[index] - crow[:-1], lengths)
+        entries = torch.arange(len(offset), device=offset.device) + offset
+        weight = None if self.weight is None else self.weight[index]
+        return SparseRows(
+            crow, self.columns[entries], self.values[entries], self.n_features, weight
+        )
+
+    def dense(self, index: Tensor) -> Tensor:
+        part = self.take(index)
+        out = self.values.new_zeros(len(index), self.n_features)
+        out[part._row_of_entry, part.columns] = part.values
+        return out
+
+
+class Assignment(NamedTuple):
+    """The nearest centre of each row."""
+
+    labels: Tensor  # (n,)
+    distances: Tensor  # (n,) squared distance to it
+
+
+def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
+    """Give each row the nearest of the centres (k, d); on the sphere they have unit length."""
+    n, k = rows.shape[0], len(centers)
+    labels = torch.empty(n, dtype=torch.long, device=centers.device)
+    best = torch.empty(n, dtype=centers.dtype, device=centers.device)
+    bias = -centers.square().sum(dim=1) / 2 if geometry == "euclidean" else None
+    block = max(1024, min(1 << 16, SCORES_IN_CACHE // k))
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        scores = rows.products(centers, start, stop)
+        if bias is not None:
+            scores += bias
+        _largest(scores, labels[start:stop], best[start:stop])
+    return Assignment(labels, to_distance(rows, best, geometry))
+
+
+def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
+    """Turn scores xᵀΩ + b/2 of all rows, with any number of columns, into squared distances."""
+    inverse = rows.inverse_length if scores.ndim == 1 else rows.inverse_length[:, None]
+    if geometry == "sphere":
+        return (2 - 2 * scores * inverse).clamp_(min=0)  # Eq. 11
+    beta = torch.where(inverse > 0, 1 / inverse, 0).square()
+    return (beta - 2 * scores).clamp_(min=0)  # Eq. 6
+
+
+def _largest(scores: Tensor, labels: Tensor, best: Tensor) -> None:
+    """Write the position and the value of each row's largest score into labels and best."""
+    if scores.device.type == "cpu":  # numpy's argmax is vectorised, torch's is not
+        labels.copy_(torch.from_numpy(scores.numpy().argmax(axis=1)))
+        torch.gather(scores, 1, labels[:, None], out=best[:, None])
+    else:
+        torch.max(scores, dim=1, out=(best, labels))
+
+
+class Totals(NamedTuple):
+    """What the rows of each cluster add up to: all that an update of the centres needs."""
+
+    sums: Tensor  # (k, d) of unit rows on the sphere, of rows otherwise
+    counts: Tensor  # (k,) weight of the members
+
+
+def totals(rows: Rows, labels: Tensor, n_clusters: int, geometry: Geometry) -> Totals:
+    """Minus half the gradient of the loss with respect to W, in closed form, and the counts."""
+    weights = rows.weights()
+    scale = weights * rows.inverse_length if geometry == "sphere" else weights
+    counts = weights.new_zeros(n_clusters).index_add_(0, labels, weights)
+    return Totals(rows.sums(labels, scale, n_clusters), counts)

@@ -1,0 +1,153 @@
+"""Where centres start, and how a centre that lost its rows gets a new place."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from torch import Tensor
+
+from tell.core.layer import ClusterLayer, Geometry
+from tell.core.rows import Assignment, Rows, Totals, assign, to_distance
+
+RELOCATION_CANDIDATES = 16
+
+Seeding = Literal["k-means++", "random", "kaiming"]
+
+
+def seed_centers(
+    rows: Rows, n_clusters: int, how: Seeding, geometry: Geometry, generator: torch.Generator
+) -> Tensor:
+    """Draw starting centres of shape (k, d).
+
+    "k-means++" spreads them over the rows, "random" takes distinct rows as they come, and
+    "kaiming" ignores the rows and draws weights as the paper initialises a layer.
+    """
+    if how == "kaiming":
+        return _kaiming(rows, n_clusters, geometry, generator)
+    if how == "random":
+        order = torch.randperm(rows.shape[0], generator=generator)[:n_clusters]
+        return as_centers(rows, order.to(rows.example.device), geometry)
+    return _kmeans_plus_plus(rows, n_clusters, geometry, generator)
+
+
+def as_centers(rows: Rows, index: Tensor, geometry: Geometry) -> Tensor:
+    """The rows at the given positions as centres: of unit length on the sphere."""
+    chosen = rows.dense(index)
+    return F.normalize(chosen, dim=1) if geometry == "sphere" else chosen.clone()
+
+
+def canonical_order(rows: Rows, generator: torch.Generator) -> Tensor:
+    """An order of the rows that depends on their values alone.
+
+    Equal rows stand side by side, so a draw along the cumulated weights finds the same row
+    whether it is given once with weight 3 or three times, and however the rows were shuffled.
+    """
+    direction = torch.randn(1, rows.shape[1], generator=generator, dtype=torch.float64)
+    direction = direction.to(rows.example)
+    return torch.argsort(rows.products(direction, 0, rows.shape[0])[:, 0], stable=True)
+
+
+def _kaiming(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
+    bound = 1 / math.sqrt(rows.shape[1])  # what ClusterLayer.reset_parameters draws
+    drawn = torch.rand(k, rows.shape[1], generator=generator, dtype=torch.float64)
+    layer = ClusterLayer(rows.shape[1], k, geometry=geometry, dtype=torch.float64)
+    layer.set_centers_((2 * drawn - 1) * bound)
+    return layer.centers.detach().to(rows.example)
+
+
+def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
+    """Greedy k-means++: of a few rows drawn by their loss, keep the one that lowers it most."""
+    weights = rows.weights()
+    n_candidates = 2 + int(math.log(k))
+    chosen = [_draw(weights, 1, generator)[0]]
+    closest = _distances_to(rows, torch.stack(chosen), geometry)[:, 0]
+    for _ in range(1, k):
+        winner, closest = _best_of(rows, closest, n_candidates, geometry, generator)
+        chosen.append(winner)
+    return as_centers(rows, torch.stack(chosen), geometry)
+
+
+def _best_of(
+    rows: Rows, closest: Tensor, n_candidates: int, geometry: Geometry, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Of some rows drawn by their loss, the one that as a centre lowers the loss most.
+
+    `closest` (n,) is each row's squared distance to its nearest centre so far; returned is the
+    row's position and `closest` with the row as a further centre.
+    """
+    weights = rows.weights()
+    candidates = _draw(closest * weights, n_candidates, generator)
+    distances = torch.minimum(_distances_to(rows, candidates, geometry), closest[:, None])
+    winner = (weights @ distances).argmin()
+    return candidates[winner], distances[:, winner]
+
+
+def _distances_to(rows: Rows, index: Tensor, geometry: Geometry) -> Tensor:
+    """Squared distances of all rows to the rows at the given positions: (n, m)."""
+    points = as_centers(rows, index, geometry)
+    scores = rows.products(points, 0, rows.shape[0])
+    if geometry == "euclidean":
+        scores -= points.square().sum(dim=1) / 2
+    return to_distance(rows, scores, geometry)
+
+
+def _draw(mass: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Positions drawn in proportion to mass (uniformly where there is none left)."""
+    cumulated = mass.double().cumsum(0)
+    total = cumulated[-1]
+    if not total > 0:
+        cumulated, total = torch.ones_like(mass).double().cumsum(0), mass.new_tensor(len(mass))
+    at = torch.rand(count, generator=generator, dtype=torch.float64).to(cumulated) * total
+    return torch.searchsorted(cumulated, at, right=True).clamp_(max=len(mass) - 1)
+
+
+def revive(
+    rows: Rows, assignment: Assignment, part: Totals, centers: Tensor, geometry: Geometry
+) -> list[int]:
+    """Move each centre without rows onto the row that is worst served; return who moved.
+
+    The row lies on its new centre afterwards, so the cluster is not empty and the loss has
+    fallen. Nothing moves when every row already lies on its centre: fewer distinct rows than
+    clusters.
+    """
+    dead = torch.nonzero(part.counts == 0)[:, 0]
+    if not len(dead):
+        return []
+    loss = assignment.distances * (rows.weights() > 0)
+    worst = loss.topk(min(len(dead), len(loss))).indices
+    worst = worst[loss[worst] > 0]
+    dead = dead[: len(worst)]
+    centers[dead] = as_centers(rows, worst, geometry)
+    return dead.tolist()
+
+
+def relocate(
+    rows: Rows, centers: Tensor, count: int, geometry: Geometry, generator: torch.Generator
+) -> Tensor:
+    """A trial solution in which the `count` least useful centres help out where the loss is.
+
+    A centre's use is what the loss would lose with it: the sum over its rows of second minus
+    first distance. Its new place is, of several rows drawn by their loss, the one whose
+    neighbourhood gains most.
+    """
+    nearest = assign(rows, centers, geometry)
+    weights = rows.weights()
+    second = _second_distance(rows, centers, nearest.labels, geometry)
+    use = weights.new_zeros(len(centers))
+    use.index_add_(0, nearest.labels, weights * (second - nearest.distances))
+    closest, trial = nearest.distances, centers.clone()
+    for useless in use.argsort()[:count]:
+        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+        trial[useless] = as_centers(rows, target[None], geometry)[0]
+    return trial
+
+
+def _second_distance(rows: Rows, centers: Tensor, labels: Tensor, geometry: Geometry) -> Tensor:
+    scores = rows.products(centers, 0, rows.shape[0])
+    if geometry == "euclidean":
+        scores -= centers.square().sum(dim=1) / 2
+    scores.scatter_(1, labels[:, None], -torch.inf)
+    return to_distance(rows, scores.amax(dim=1), geometry)
