@@ -33,10 +33,12 @@ def command(
     Files are looked for in --data-dir, then downloaded, proved by checksum and kept in a cache
     ($TELL_CACHE moves it).
     """
+    from tell.exceptions import ParameterError
+
     if action is Action.LIST:
         _list()
     elif name is None:
-        raise typer.BadParameter(f"tell data {action} needs the NAME of a set; see tell data list")
+        raise ParameterError(f"tell data {action} needs the NAME of a set; see tell data list")
     elif action is Action.GET:
         _get(name, data_dir, download=not offline)
     else:
@@ -44,17 +46,16 @@ def command(
 
 
 def _list() -> None:
-    from rich.table import Table
-
-    from tell.cli.console import out
+    from tell.cli.console import out, table
     from tell.data import datasets
 
-    table = Table("name", "what", "here", box=None)
+    grid = table("name", "rows", "sample", "classes", "what", "here", text=("name", "what", "here"))
     for name in datasets.names():
-        embedded = name == "digits" or name.startswith("stream-")
-        here = "embedded" if embedded else "cached" if datasets.path(name) else ""
-        table.add_row(name, datasets.describe(name), here)
-    out.print(table)
+        found = datasets.describe(name)
+        shape = " × ".join(map(str, found.shape))
+        here = "yes" if datasets.path(name) or datasets.is_embedded(name) else ""
+        grid.add_row(name, f"{found.rows:,}", shape, str(found.classes), found.about, here)
+    out.print(grid)
 
 
 def _get(name: str, data_dir: Path | None, *, download: bool) -> None:
@@ -70,8 +71,6 @@ def _path(name: str) -> None:
     from tell.data import datasets
     from tell.exceptions import DataUnavailableError
 
-    if not datasets.is_name(name):
-        datasets.load(name)  # raises the error that lists the names
     folder = datasets.path(name)
     if folder is None:
         raise DataUnavailableError(

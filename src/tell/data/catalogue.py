@@ -194,7 +194,7 @@ ENTRIES = (
     ),
     Entry(
         name="cifar100",
-        about="colour photographs of a hundred things in twenty super-classes",
+        about="colour photographs of a hundred things",
         shape=(3, 32, 32),
         n_train=50_000,
         n_test=10_000,

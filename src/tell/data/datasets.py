@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,24 +58,34 @@ def names() -> list[str]:
     return ["digits", *_ENTRIES, "cifar100-coarse", *groups, *streams]
 
 
-def describe(name: str) -> str:
-    """Say in a few words what a named set holds.
+class Summary(NamedTuple):
+    """What a named set holds, known without loading it."""
+
+    rows: int
+    shape: tuple[int, ...]
+    classes: int
+    about: str
+
+
+def describe(name: str) -> Summary:
+    """Say what a named set holds.
 
     >>> describe("cifar100-s1")
-    'the 5 classes of super-class aquatic_mammals, 3,000 images of 3 × 32 × 32'
+    Summary(rows=3000, shape=(3, 32, 32), classes=5, about='super-class aquatic mammals')
     """
     if name == "digits":
-        return "handwritten digits, 1,797 images of 1 × 8 × 8, part of scikit-learn"
+        return Summary(1797, (1, 8, 8), 10, "handwritten digits, embedded")
     if name.startswith("stream-"):
-        return f"100,000 rows of 16 numbers around 5 {name.removeprefix('stream-')} centres"
+        motion = name.removeprefix("stream-")
+        return Summary(100_000, (16,), 5, f"synthetic stream, {MOTIONS[motion]}")
     entry, variant = _resolve(name)
-    rows, about = entry.n_train + entry.n_test, entry.about
+    rows, classes, about = entry.n_train + entry.n_test, len(entry.classes[0]), entry.about
     if variant == "coarse":
-        about = "the same photographs, labelled with the twenty super-classes"
-    elif variant.startswith("s"):
-        about = f"the 5 classes of super-class {entry.classes[1][int(variant[1:]) - 1]}"
-        rows //= _SUPER_CLASSES
-    return f"{about}, {rows:,} images of {' × '.join(map(str, entry.shape))}"
+        classes, about = _SUPER_CLASSES, "the same, labelled with the super-classes"
+    elif variant:
+        title = entry.classes[1][int(variant[1:]) - 1].replace("_", " ")
+        rows, classes, about = rows // _SUPER_CLASSES, 5, f"super-class {title}"
+    return Summary(rows, entry.shape, classes, about)
 
 
 def is_name(name: str) -> bool:
@@ -114,10 +124,7 @@ def load(
     >>> digits.X.shape, digits.shape, digits.scale
     ((1797, 64), (1, 8, 8), 16)
     """
-    if not is_name(name):
-        raise DataUnavailableError(
-            f"there is no data set {name!r}; see `tell data list`: {', '.join(names()[:6])}, …"
-        )
+    _check_name(name)
     if name == "digits":
         return _digits()
     if name.startswith("stream-"):
@@ -132,10 +139,23 @@ def load(
 
 def path(name: str) -> Path | None:
     """Return where the cache keeps a named set, or None if it is not there or needs no files."""
-    if name == "digits" or name.startswith("stream-"):
+    _check_name(name)
+    if is_embedded(name):
         return None
     entry, _ = _resolve(_part(name)[0])
     return cache_dir() / entry.name if cached(entry) is not None else None
+
+
+def is_embedded(name: str) -> bool:
+    """Tell whether a set needs no files: it comes with scikit-learn or is made on the spot."""
+    return name == "digits" or name.startswith("stream-")
+
+
+def _check_name(name: str) -> None:
+    if not is_name(name):
+        raise DataUnavailableError(
+            f"there is no data set {name!r}; see `tell data list`: {', '.join(names()[:6])}, …"
+        )
 
 
 def _digits() -> Dataset:

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from tell.data.chunks import FloatArray
 from tell.exceptions import ParameterError
 
-MOTIONS = ("steady", "rotating", "swap")
+MOTIONS = {
+    "steady": "centres stay",
+    "rotating": "centres turn slowly",
+    "swap": "centres jump once",
+}
 
 
 class Stream(NamedTuple):
