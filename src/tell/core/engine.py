@@ -57,7 +57,9 @@ def step_to(part: Totals, centers: Tensor, geometry: Geometry) -> Tensor:
     if geometry == "sphere":
         length = torch.linalg.vector_norm(part.sums, dim=1, keepdim=True)
         # Opposite rows may cancel: a sum without direction moves nothing.
-        return torch.where(length > 1e-12 * part.counts[:, None], F.normalize(part.sums, dim=1), centers)
+        return torch.where(
+            length > 1e-12 * part.counts[:, None], F.normalize(part.sums, dim=1), centers
+        )
     return torch.where(alive, part.sums / part.counts.clamp(min=1e-300)[:, None], centers)
 
 
