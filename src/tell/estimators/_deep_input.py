@@ -1,0 +1,120 @@
+"""Rows and images of any usual shape and range as the tensor that a network takes, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+from torch import Tensor
+
+from tell.exceptions import InputError
+
+
+def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
+    """Check X (n, d), (n, h, w) or (n, c, h, w) and return it with numbers as they are.
+
+    Where nothing is reset, flat rows are also taken for images of the fitted shape.
+    """
+    try:
+        if np.ndim(X) < 3:
+            rows = validate_data(estimator, X, dtype="numeric", reset=reset)
+            return rows if reset else rows.reshape(-1, *estimator.input_shape_)
+        images = check_array(X, dtype="numeric", allow_nd=True, input_name="X", estimator=estimator)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if images.ndim > 4 or 0 in images.shape:
+        raise InputError(
+            f"X must have the shape (n, d), (n, h, w) or (n, c, h, w), got {images.shape}; "
+            "reshape it"
+        )
+    if reset:
+        estimator.n_features_in_ = int(np.prod(images.shape[1:]))
+    elif images.shape[1:] != estimator.input_shape_:
+        raise InputError(
+            f"X must have rows of shape {estimator.input_shape_} as in fit, "
+            f"got {images.shape[1:]}; reshape it"
+        )
+    return images
+
+
+def network_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what a network sees: (d,) stays, (h, w) gets a channel, (c, h, w) stays.
+
+    >>> network_shape((28, 28)), network_shape((3, 32, 32)), network_shape((7,))
+    ((1, 28, 28), (3, 32, 32), (7,))
+    """
+    return (1, *input_shape) if len(input_shape) == 2 else input_shape
+
+
+class InputScale:
+    """The linear map from the user's values to the network's: `(x - offset) / scale`.
+
+    Parameters
+    ----------
+    offset, scale : ndarray that broadcast against rows of the network's shape
+    """
+
+    def __init__(self, offset: np.ndarray, scale: np.ndarray) -> None:
+        self.offset = np.asarray(offset, dtype=np.float64)
+        self.scale = np.asarray(scale, dtype=np.float64)
+
+    @classmethod
+    def none(cls) -> InputScale:
+        """Leave values as they are: networks of the user's own."""
+        return cls(np.zeros(()), np.ones(()))
+
+    @classmethod
+    def unit_interval(cls, X: np.ndarray) -> InputScale:
+        """Map to [0, 1]: bytes by 255, values already inside stay, others by their range.
+
+        >>> scale = InputScale.unit_interval(np.array([[0.0, 16.0]]))
+        >>> float(scale.offset), float(scale.scale)
+        (0.0, 16.0)
+        """
+        if X.dtype == np.uint8:
+            return cls(np.zeros(()), np.full((), 255.0))
+        low, high = float(X.min()), float(X.max())
+        if low >= 0 and high <= 1:
+            return cls.none()
+        return cls(np.full((), low), np.full((), (high - low) or 1.0))
+
+    @classmethod
+    def columns(cls, X: np.ndarray) -> InputScale:
+        """Standardise every column; constant ones become zero."""
+        # A column of huge values overflows its squares in float64: scale it down first.
+        size = np.abs(X).max(axis=0).astype(np.float64)
+        size[size == 0] = 1.0
+        small = X / size
+        deviation = small.std(axis=0, dtype=np.float64)
+        # What is left of a constant column is rounding error.
+        deviation[deviation < 1e-7] = 1.0
+        return cls(small.mean(axis=0, dtype=np.float64) * size, deviation * size)
+
+    def apply(self, X: np.ndarray) -> Tensor:
+        """Return the network's float32 tensor."""
+        if self.offset.any() or not np.all(self.scale == 1.0):
+            X = (X - self.offset) / self.scale
+        x = torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
+        if not bool(x.isfinite().all()):
+            raise InputError(
+                "X must fit into float32 after scaling, got values beyond its range; "
+                "rescale or clip the extreme values"
+            )
+        return x
+
+    def undo(self, x: Tensor) -> np.ndarray:
+        """Return values in the user's units."""
+        values: np.ndarray = x.cpu().numpy() * self.scale + self.offset
+        return values.astype(np.float32)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a model file keeps."""
+        return {"offset": torch.from_numpy(self.offset), "scale": torch.from_numpy(self.scale)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Any]) -> InputScale:
+        """Read what `tensors` returned."""
+        return cls(tensors["offset"].numpy(), tensors["scale"].numpy())

@@ -1,0 +1,227 @@
+"""Running a recipe: stages one after another, each a loop, each resumable.
+
+A recipe is a list of stages. What one stage hands to the next lives in the model alone, so the
+file of a finished stage is enough to start the next one in another process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tell.core.batches import EVALUATION_ROWS, Augment, Batches
+from tell.core.checkpoint import read_checkpoint, write_checkpoint
+from tell.core.layer import ClusterLayer
+from tell.core.loop import Hook, Loop, Record
+from tell.core.objective import Objective
+from tell.core.schedule import Rate, constant_rate
+from tell.exceptions import ParameterError
+
+CHECKPOINT_SECONDS = 60.0
+
+
+class Assigned(NamedTuple):
+    """What the model says of rows, in evaluation mode."""
+
+    labels: Tensor  # (n,)
+    loss: Tensor  # (n,) squared distance to the own centre
+    scores: Tensor  # (n, k)
+
+
+class DeepModel(nn.Module):
+    """Encoder, cluster layer and, if there is one, decoder."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module | None, layer: ClusterLayer) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.layer = layer
+
+    @torch.no_grad()
+    def embed(self, x: Tensor) -> Tensor:
+        """Encode rows (n, ...) to (n, p) in evaluation mode."""
+        self.eval()
+        return torch.cat([self.encoder(part) for part in x.split(EVALUATION_ROWS)])
+
+    @torch.no_grad()
+    def assign(self, z: Tensor) -> Assigned:
+        """Assign embedded rows (n, p)."""
+        outs = [self.layer(part) for part in z.split(EVALUATION_ROWS)]
+        labels, loss, scores = (
+            torch.cat([getattr(out, name) for out in outs]) for name in Assigned._fields
+        )
+        return Assigned(labels, loss, scores)
+
+
+@dataclass
+class Task:
+    """One run of a recipe: a model to train on rows from a seed."""
+
+    model: DeepModel
+    x: Tensor
+    seed: int
+    augment: Augment | None = None
+
+
+@dataclass
+class Stage:
+    """One loop of a recipe.
+
+    `prepare` runs once before the first step; what it finds out must end up in the objective,
+    because an interrupted stage goes on without it.
+    """
+
+    name: str
+    objective: Objective
+    batches: Batches
+    optimizer: Optimizer
+    epochs: int
+    rate: Rate = constant_rate
+    hooks: Sequence[Hook] = ()
+    prepare: Callable[[], None] | None = None
+
+
+@dataclass
+class Trained:
+    """A finished run."""
+
+    model: DeepModel
+    seed: int
+    history: list[Record]
+    assigned: Assigned
+
+    @property
+    def loss(self) -> float:
+        """Mean clustering loss of all rows, by which runs are compared."""
+        return float(self.assigned.loss.double().mean())
+
+
+@dataclass(frozen=True)
+class Recipe(ABC):
+    """How a model is trained: its cluster layer, its restarts and its stages.
+
+    Parameters
+    ----------
+    epochs : int
+        Of the main stage.
+    n_init : int
+        Runs; the one with the smallest clustering loss is kept.
+    """
+
+    epochs: int
+    n_init: int
+
+    name: ClassVar[str]
+    table_network: ClassVar[str]  # what encoder="auto" means for tables
+
+    @abstractmethod
+    def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
+        """Build the cluster layer."""
+
+    @abstractmethod
+    def stages(self, task: Task) -> Iterator[Stage]:
+        """Give the stages; each is built after the one before has been trained."""
+
+
+@dataclass
+class Control:
+    """What surrounds all the runs of a fit."""
+
+    folder: Path | None = None
+    deadline: float | None = None
+    hooks: Sequence[Hook] = ()
+    compiled: bool = False
+    visible: bool = False
+    files: list[Path] = field(default_factory=list)
+
+    def file(self, name: str) -> Path | None:
+        """Name a file of the checkpoint folder and remember it for `clear`."""
+        if self.folder is None:
+            return None
+        self.files.append(self.folder / f"{name}.safetensors")
+        return self.files[-1]
+
+    def agree(self, config: dict[str, Any], x: Tensor, seeds: list[int]) -> list[int]:
+        """Return the seeds of the interrupted run in the folder; note down those of a new one."""
+        plan = self.file("plan")
+        if plan is None:
+            return seeds
+        digest = hashlib.sha256(repr(sorted(config.items())).encode())
+        digest.update(x.contiguous().cpu().numpy().data)
+        facts = {"fingerprint": digest.hexdigest(), "seeds": seeds}
+        if not plan.exists():
+            write_checkpoint(plan, {}, facts)
+            return seeds
+        earlier = read_checkpoint(plan)[1]
+        if earlier["fingerprint"] != facts["fingerprint"]:
+            raise ParameterError(
+                f"checkpoint={self.folder} must belong to this run, got the state of a run with "
+                "other settings or other rows; pass another folder or delete it"
+            )
+        return [int(seed) for seed in earlier["seeds"]]
+
+    def clear(self) -> None:
+        """Delete the state of a run that is complete."""
+        for file in self.files:
+            file.unlink(missing_ok=True)
+        if self.folder is not None:
+            with suppress(OSError):  # something else is in there
+                self.folder.rmdir()
+
+
+def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Record]:
+    """Train the task's model stage by stage; return the history of all stages."""
+    history: list[Record] = []
+    for number, stage in enumerate(recipe.stages(task)):
+        file = control.file(f"{name}-stage-{number}")
+        tensors, facts = read_checkpoint(file) if file and file.exists() else ({}, {})
+        if facts.get("finished"):
+            _restore_model(task.model, tensors)
+            history = facts["history"]
+            continue
+        if not facts and stage.prepare is not None:
+            stage.prepare()
+        history = history + _loop(stage, control, file).run()
+        if file is not None:
+            state = {f"model.{key}": value for key, value in task.model.state_dict().items()}
+            state["random"] = torch.get_rng_state()
+            write_checkpoint(file, state, {"finished": True, "history": history})
+    return history
+
+
+def remaining(deadline: float | None) -> bool:
+    """Say whether there is time left."""
+    return deadline is None or time.monotonic() < deadline
+
+
+def _loop(stage: Stage, control: Control, file: Path | None) -> Loop:
+    return Loop(
+        stage.objective,
+        stage.batches,
+        stage.optimizer,
+        epochs=stage.epochs,
+        rate=stage.rate,
+        hooks=[*stage.hooks, *control.hooks],
+        checkpoint=file,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+        deadline=control.deadline,
+        compiled=control.compiled,
+        name=stage.name,
+        visible=control.visible,
+    )
+
+
+def _restore_model(model: DeepModel, tensors: dict[str, Tensor]) -> None:
+    for key, value in model.state_dict().items():
+        value.data.copy_(tensors[f"model.{key}"])  # .data: as in Loop.restore
+    torch.set_rng_state(tensors["random"])

@@ -1,0 +1,361 @@
+"""`DeepTELL`: features and clusters learned together (section 3.2.4)."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+from torch import Tensor, nn
+
+from tell.core.augment import resolve_augment
+from tell.core.batches import Augment
+from tell.core.loop import Hook
+from tell.core.objective import table_loss
+from tell.estimators._deep_fast import FastRecipe
+from tell.estimators._deep_file import describe, restore, tensors_of
+from tell.estimators._deep_input import InputScale, network_shape, read_rows
+from tell.estimators._deep_networks import Network, build_networks, embedding_size, is_named
+from tell.estimators._deep_paper import PaperRecipe
+from tell.estimators._deep_run import (
+    Assigned,
+    Control,
+    DeepModel,
+    Recipe,
+    Task,
+    Trained,
+    remaining,
+    train,
+)
+from tell.estimators._deep_stream import one_pass
+from tell.exceptions import InputError, ModelFileError, ParameterError
+
+RECIPES: dict[str, type[Recipe]] = {"fast": FastRecipe, "paper": PaperRecipe}
+
+
+class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Cluster rows or images by features that are learned for it.
+
+    An autoencoder learns an embedding on the unit sphere while a `ClusterLayer` learns centres in
+    it. No labels are used anywhere.
+
+    Parameters
+    ----------
+    n_clusters : int
+    encoder : {"auto", "cnn", "fcn", "mlp"}, torch module or "package.module:function"
+        "auto" takes the paper's convolutional network for images and a perceptron for tables. A
+        module maps (n, ...) to (n, p); its values come as they are in X, in float32.
+    decoder : "auto", torch module, "package.module:function" or None
+        "auto" mirrors a named encoder; a module of your own works without one, and then there is
+        no reconstruction loss.
+    recipe : {"fast", "paper"}, FastRecipe or PaperRecipe
+        How to train. Pass an object to change its details.
+    embedding_dim : int
+        Length p of the embedding of a named encoder.
+    augment : None, "affine" or callable (x, generator) -> x
+        Movements that must not change the cluster, for tensors (b, c, h, w). Off by default.
+    epochs, n_init : int, optional
+        Instead of the recipe's: length of its main stage, and number of runs, of which the one
+        with the smallest clustering loss is kept.
+    max_time : float, optional
+        Seconds after which training stops with what it has.
+    checkpoint : path, optional
+        Folder for the state of an unfinished fit. `fit` with the same options and rows goes on
+        from there, to the very model of an uninterrupted run, and clears the folder at the end.
+    hooks : sequence of `tell.core.loop.Hook`
+        Called at the start and the end of every epoch and after every step.
+    compiled : bool
+        Compile the networks: pays for long trainings where a C++ compiler is installed.
+    random_state : int, RandomState or None
+    device : str
+        Where to compute: "cpu", "cuda", …
+    verbose : int
+        Above 0, show a progress bar.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray (n_clusters, p)
+        Unit vectors in the embedding.
+    labels_ : ndarray (n,)
+    loss_ : float
+        Mean squared distance of an embedded row to its centre.
+    table_loss_ : float
+        The same in the normalisation of the paper's tables S1 and S2.
+    cluster_sizes_ : ndarray (n_clusters,)
+    history_ : list of dict, one per epoch
+    runs_ : list of dict, one per run: seed, loss, table_loss, n_iter, chosen
+    n_iter_ : int
+        Epochs of the chosen run.
+    encoder_, decoder_, layer_ : torch modules
+    input_shape_ : tuple
+        Shape of a row of X.
+    stream_ : list of dict, one per call of `partial_fit`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> images = load_digits().images[:200]
+    >>> model = DeepTELL(10, epochs=2, random_state=0).fit(images)
+    >>> model.predict(images[:3]).shape, model.transform(images[:3]).shape
+    ((3,), (3, 10))
+    >>> model.decode_centers().shape
+    (10, 8, 8)
+    """
+
+    stream_: list[dict[str, Any]]
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        encoder: Network = "auto",
+        decoder: Network = "auto",
+        recipe: str | Recipe = "fast",
+        embedding_dim: int = 10,
+        augment: str | Augment | None = None,
+        epochs: int | None = None,
+        n_init: int | None = None,
+        max_time: float | None = None,
+        checkpoint: str | Path | None = None,
+        hooks: Sequence[Hook] = (),
+        compiled: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.encoder = encoder
+        self.decoder = decoder
+        self.recipe = recipe
+        self.embedding_dim = embedding_dim
+        self.augment = augment
+        self.epochs = epochs
+        self.n_init = n_init
+        self.max_time = max_time
+        self.checkpoint = checkpoint
+        self.hooks = hooks
+        self.compiled = compiled
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Learn the embedding and the clusters of X (n, d), (n, h, w) or (n, c, h, w)."""
+        recipe = self._recipe()
+        rows = read_rows(self, X, reset=True)
+        self._check(rows)
+        scale = self._scale(rows)
+        x = scale.apply(rows.reshape(-1, *network_shape(rows.shape[1:]))).to(self.device)
+        control = Control(
+            folder=None if self.checkpoint is None else Path(self.checkpoint),
+            deadline=None if self.max_time is None else time.monotonic() + self.max_time,
+            hooks=self.hooks,
+            compiled=self.compiled,
+            visible=self.verbose > 0,
+        )
+        draws = check_random_state(self.random_state).randint(2**31 - 1, size=recipe.n_init)
+        seeds = control.agree(self._fingerprint(recipe), x, draws.tolist())
+        runs = self._train_all(recipe, x, seeds, control)
+        self.input_shape_ = rows.shape[1:]
+        self._adopt(runs, scale)
+        control.clear()
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster of every row (n,)."""
+        return self._assign(X).labels.cpu().numpy()
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the soft assignment (n, n_clusters): softmax of minus the squared distances."""
+        return torch.softmax(self._assign(X).scores, dim=1).cpu().numpy()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the embedding (n, p): unit vectors."""
+        return self._embed(X).cpu().numpy()
+
+    @torch.no_grad()
+    def inverse_transform(self, Z: Any) -> np.ndarray:
+        """Return what the decoder makes of embedded points (n, p), in the shape and units of X."""
+        check_is_fitted(self)
+        if self.decoder_ is None:
+            raise ParameterError(
+                "inverse_transform needs a decoder, got decoder=None; fit with a decoder"
+            )
+        z = torch.from_numpy(check_array(Z, dtype=np.float32, input_name="Z").copy())
+        if z.shape[1] != self.layer_.in_features:
+            raise InputError(
+                f"Z must have {self.layer_.in_features} columns, got {z.shape[1]}; pass points of "
+                "the embedding"
+            )
+        decoded = self.decoder_.eval()(nn.functional.normalize(z.to(self.device), dim=1))
+        return self.scale_.undo(decoded).reshape(-1, *self.input_shape_)
+
+    def decode_centers(self) -> np.ndarray:
+        """Return what the centres look like, in the shape and units of X."""
+        check_is_fitted(self)
+        return self.inverse_transform(self.cluster_centers_)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the mean clustering loss of X."""
+        return -float(self._assign(X).loss.mean())
+
+    def partial_fit(self, X: Any, y: object = None, *, encoder: bool = False) -> Self:
+        """Go on with more rows: one pass that moves the centres, and the networks if asked to.
+
+        The first call on a new model is a `fit`.
+        """
+        if not hasattr(self, "layer_"):
+            return self.fit(X)
+        x = self._tensor(X)
+        model = copy.deepcopy(self._model())
+        record = one_pass(model, x, encoder=encoder, seed=len(self.stream_))
+        self._set_model(model, model.assign(model.embed(x)).labels.cpu().numpy())
+        self.stream_ = [*self.stream_, record]
+        return self
+
+    def save(self, folder: str | Path, metadata: dict[str, Any] | None = None) -> None:
+        """Write the fitted model as a folder; `tell.load` reads it."""
+        check_is_fitted(self)
+        config = {**describe(self), "metadata": metadata or {}}
+        from tell.persistence import write_model
+
+        write_model(folder, "deep", config, tensors_of(self))
+
+    @classmethod
+    def from_file(cls, config: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
+        """Rebuild a model from what `save` wrote."""
+        kind = config["recipe"]["name"]
+        if kind not in RECIPES:
+            raise ModelFileError(f"recipe must be one of {sorted(RECIPES)}, got {kind!r}")
+        recipe = RECIPES[kind](**config["recipe"]["options"])
+        estimator = cls(recipe=recipe, **config["options"])
+        restore(estimator, config, tensors)
+        estimator.metadata_ = config["metadata"]
+        return estimator
+
+    # --- the steps of fit ----------------------------------------------------------------------
+
+    def _recipe(self) -> Recipe:
+        recipe = self.recipe
+        if isinstance(recipe, str):
+            if recipe not in RECIPES:
+                raise ParameterError(
+                    f"recipe={recipe!r} must be 'fast', 'paper' or a recipe object; pass one"
+                )
+            recipe = RECIPES[recipe]()  # type: ignore[call-arg]  # all fields have defaults
+        changes = {"epochs": self.epochs, "n_init": self.n_init}
+        return replace(recipe, **{k: v for k, v in changes.items() if v is not None})
+
+    def _check(self, rows: np.ndarray) -> None:
+        for name in ("n_clusters", "embedding_dim", "epochs", "n_init"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
+                raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
+        if len(rows) < max(self.n_clusters, 2):
+            raise InputError(
+                f"n_clusters={self.n_clusters} needs at least {max(self.n_clusters, 2)} rows, "
+                f"got n_samples={len(rows)}; pass more rows or lower n_clusters"
+            )
+
+    def _scale(self, rows: np.ndarray) -> InputScale:
+        if not is_named(self.encoder):
+            return InputScale.none()
+        table = self._recipe().table_network == "mlp" and rows.ndim == 2
+        if self.encoder == "mlp" or (self.encoder == "auto" and table):
+            return InputScale.columns(rows)
+        return InputScale.unit_interval(rows)
+
+    def _fingerprint(self, recipe: Recipe) -> dict[str, Any]:
+        options = self.get_params(deep=False)
+        for name in ("checkpoint", "hooks", "max_time", "verbose", "recipe"):
+            del options[name]
+        return {name: repr(value) for name, value in {**options, "recipe": recipe}.items()}
+
+    def _train_all(
+        self, recipe: Recipe, x: Tensor, seeds: list[int], control: Control
+    ) -> list[Trained]:
+        augment = resolve_augment(self.augment, tuple(x.shape[1:]))
+        runs: list[Trained] = []
+        for number, seed in enumerate(seeds):
+            if runs and not remaining(control.deadline):
+                break
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                task = Task(self._new_model(recipe, tuple(x.shape[1:])), x, seed, augment)
+                history = train(recipe, task, control, f"run-{number}")
+            assigned = task.model.assign(task.model.embed(x))
+            runs.append(Trained(task.model, seed, history, assigned))
+        return runs
+
+    def _new_model(self, recipe: Recipe, shape: tuple[int, ...]) -> DeepModel:
+        encoder, decoder = build_networks(
+            self.encoder, self.decoder, shape, self.embedding_dim, recipe.table_network
+        )
+        size = embedding_size(encoder, shape)
+        model = DeepModel(encoder, decoder, recipe.layer(size, self.n_clusters)).to(self.device)
+        return _channels_last(model) if len(shape) == 3 else model
+
+    def _adopt(self, runs: list[Trained], scale: InputScale) -> None:
+        best = min(runs, key=lambda run: run.loss)
+        self.scale_ = scale
+        self.loss_ = best.loss
+        self.table_loss_ = table_loss(best.loss, self.n_clusters)
+        self.history_ = best.history
+        self.n_iter_ = len(best.history)
+        self.stream_ = []
+        self.runs_ = [
+            {
+                "seed": run.seed,
+                "loss": run.loss,
+                "table_loss": table_loss(run.loss, self.n_clusters),
+                "n_iter": len(run.history),
+                "chosen": run is best,
+            }
+            for run in runs
+        ]
+        self._set_model(best.model, best.assigned.labels.cpu().numpy())
+
+    def _set_model(self, model: DeepModel, labels: np.ndarray) -> None:
+        self.encoder_, self.decoder_, self.layer_ = model.encoder, model.decoder, model.layer
+        self.cluster_centers_ = model.layer.centers.detach().cpu().numpy()
+        self.labels_ = labels
+        self.cluster_sizes_ = np.bincount(labels, minlength=self.n_clusters)
+        self._n_features_out = model.layer.in_features
+
+    # --- the steps of predict ------------------------------------------------------------------
+
+    def _model(self) -> DeepModel:
+        return DeepModel(self.encoder_, self.decoder_, self.layer_)
+
+    def _tensor(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        rows = read_rows(self, X, reset=False)
+        return self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_))).to(
+            self.device
+        )
+
+    def _embed(self, X: Any) -> Tensor:
+        return self._model().embed(self._tensor(X))
+
+    def _assign(self, X: Any) -> Assigned:
+        return self._model().assign(self._embed(X))
+
+
+def _channels_last(model: DeepModel) -> DeepModel:
+    for parameter in model.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return model
