@@ -80,7 +80,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, TellError) or not isinstance(error, OSError):
         known = isinstance(error, TellError)
         text = " ".join(str(error).split())
-        return text if known else f"unexpected {type(error).__name__}: {text}; see TELL_DEBUG=1"
+        remedy = "please report it; TELL_DEBUG=1 shows where"
+        return text if known else f"unexpected {type(error).__name__}: {text}; {remedy}"
     where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
     return f"{where}{(error.strerror or str(error)).lower()}"
 
@@ -94,7 +95,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             with short_warnings():
                 command(*args, **options)
             sys.stdout.flush()
-        except typer.Exit:
+        except (typer.Exit, UsageError):
             raise
         except BrokenPipeError:
             _close_quietly()
@@ -131,8 +132,8 @@ def main() -> int:
         return app(standalone_mode=False) or 0
     except UsageError as error:
         hint = getattr(getattr(error, "ctx", None), "command_path", "tell")
-        message = getattr(error, "format_message", lambda: str(error))()
-        if message:
+        # `tell` alone has already printed its help and says nothing more.
+        if message := str(getattr(error, "format_message", error.__str__)()):
             complain(f"{' '.join(message.split()).rstrip('.')}; see {hint} --help")
         return 2
     except typer.Abort:

@@ -1,0 +1,149 @@
+"""What is worth knowing about each cluster, as a table for people and as data for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.cli.console import out, table
+
+if TYPE_CHECKING:
+    from tell.data.chunks import Chunk
+
+MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A model held against rows.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (k,)
+    spread : ndarray of shape (k,)
+        Mean squared distance of the members to their centre; NaN for an empty cluster.
+    labels : ndarray of shape (n,)
+    y : ndarray of shape (n,) or None
+    """
+
+    sizes: NDArray[np.int64]
+    spread: NDArray[np.float64]
+    labels: NDArray[np.int32]
+    y: NDArray[Any] | None
+
+    def metrics(self) -> dict[str, float] | None:
+        """Score the labels against the known classes."""
+        from tell.metrics import evaluate
+
+        return None if self.y is None else evaluate(self.y, self.labels).as_dict()
+
+
+def distances(model: Any, X: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
+    """Distance of each row to each centre, in the space where the model clusters; (n, k)."""
+    if not hasattr(model, "encoder_"):
+        return np.asarray(model.transform(X))
+    from sklearn.metrics import pairwise_distances
+
+    # A deep model transforms to its embedding, where the centres are.
+    return np.asarray(pairwise_distances(model.transform(X), model.cluster_centers_))
+
+
+def on_sphere(model: Any) -> bool:
+    """Whether directions are clustered; deep models always do that."""
+    return bool(getattr(model, "geometry", "sphere") == "sphere")
+
+
+def assess(model: Any, chunks: Iterable[Chunk]) -> Assessment:
+    """Assign every row and see how near it is to its centre."""
+    k = len(model.cluster_centers_)
+    sizes, total = np.zeros(k, dtype=np.int64), np.zeros(k)
+    labels: list[NDArray[np.int32]] = []
+    known: list[NDArray[Any]] = []
+    for chunk in chunks:
+        near = distances(model, chunk.X)
+        label = near.argmin(axis=1).astype(np.int32)
+        sizes += np.bincount(label, minlength=k)
+        total += np.bincount(label, weights=near.min(axis=1) ** 2, minlength=k)
+        labels.append(label)
+        if chunk.y is not None:
+            known.append(chunk.y)
+    spread = np.divide(total, sizes, out=np.full(k, np.nan), where=sizes > 0)
+    return Assessment(
+        sizes, spread, np.concatenate(labels), np.concatenate(known) if known else None
+    )
+
+
+def describe(
+    model: Any, sizes: NDArray[Any], spread: NDArray[np.float64] | None
+) -> list[dict[str, Any]]:
+    """One entry per cluster: size, share, how near its members are, and the cluster next to it."""
+    sphere = on_sphere(model)
+    centers = np.asarray(model.cluster_centers_, dtype=np.float64)
+    gaps = np.linalg.norm(centers[:, None, :] - centers[None, :, :], axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    entries = []
+    for cluster, size in enumerate(sizes):
+        nearest = int(gaps[cluster].argmin()) if len(centers) > 1 else None
+        gap = None if nearest is None else float(gaps[cluster, nearest])
+        near = None if spread is None else float(spread[cluster])
+        entries.append(
+            {
+                "cluster": cluster,
+                "size": float(size) if size % 1 else int(size),
+                "share": float(size / max(float(np.sum(sizes)), 1.0)),
+                **({} if near is None else _nearness(near, sphere)),
+                "nearest": nearest,
+                **_gap(gap, sphere),
+            }
+        )
+    return entries
+
+
+def _nearness(spread: float, sphere: bool) -> dict[str, float]:
+    # For unit vectors |x - c|² = 2 - 2 cos, so the mean cosine follows from the mean loss.
+    return {"cohesion": 1 - spread / 2} if sphere else {"spread": float(np.sqrt(spread))}
+
+
+def _gap(gap: float | None, sphere: bool) -> dict[str, float | None]:
+    if not sphere:
+        return {"distance": gap}
+    if gap is None:
+        return {"angle": None}
+    return {"angle": float(np.degrees(2 * np.arcsin(min(gap / 2, 1.0))))}
+
+
+def print_clusters(entries: list[dict[str, Any]]) -> None:
+    """Print the table of clusters; of very many, the largest."""
+    shown = entries
+    if len(entries) > MOST_SHOWN:
+        largest = sorted(entries, key=lambda entry: -entry["size"])[:MOST_SHOWN]
+        shown = sorted(largest, key=lambda entry: entry["cluster"])
+    grid = table(*shown[0])
+    for entry in shown:
+        grid.add_row(*(_cell(name, value) for name, value in entry.items()))
+    out.print(grid)
+    if len(shown) < len(entries):
+        out.print(f"… the {MOST_SHOWN} largest of {len(entries):,} clusters; --json lists all")
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None or value != value:
+        return "–"
+    if name == "share":
+        return f"{value:.1%}"
+    if name == "angle":
+        return f"{value:.1f}°"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def print_metrics(scores: dict[str, dict[str, float]]) -> None:
+    """Print the scores of one or more methods, side by side."""
+    grid = table("", *scores, text=("",))
+    for metric in next(iter(scores.values())):
+        name = metric.upper() if len(metric) == 3 else metric.replace("_", "-")
+        grid.add_row(name, *(f"{method[metric]:.3f}" for method in scores.values()))
+    out.print(grid)

@@ -1,0 +1,100 @@
+"""`tell fit`: cluster a data set and keep the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tell.cli import options
+from tell.cli.console import err, out, plain, print_json
+
+
+def command(
+    data: options.Data,
+    clusters: options.Clusters,
+    columns: options.Columns = None,
+    drop: options.Drop = None,
+    label: options.Label = None,
+    impute: options.Impute = None,
+    one_hot: options.OneHot = False,
+    geometry: options.Geometry = "sphere",
+    standardize: options.Standardize = False,
+    n_init: options.Restarts = None,
+    half_life: options.HalfLife = None,
+    seed: options.Seed = 0,
+    deep: options.Deep = False,
+    folder: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Folder for the model.", rich_help_panel="Output"),
+    ] = Path("model"),
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a model in that folder.", rich_help_panel="Output"),
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Cluster a table, an array or a named data set, and keep the model in a folder.
+
+    \b
+    [bold]Examples[/]
+      tell fit digits -k 10 --out model
+      tell fit flowers.csv -k 3 --label species --standardize
+      tell fit people.csv -k 5 --drop id,name --impute median --one-hot
+      tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
+    """
+    from tell.cli.fitting import build, fit_and_save
+    from tell.cli.rows import open_new
+
+    check_free(folder, replace=force)
+    source, preparation = open_new(
+        data,
+        columns=options.names(columns),
+        drop=options.names(drop),
+        label=label,
+        impute=impute,
+        one_hot=one_hot,
+    )
+    model = build(
+        clusters,
+        deep=deep,
+        geometry=geometry,
+        standardize=standardize,
+        n_init=n_init,
+        half_life=half_life,
+        seed=seed,
+        visible=err.is_terminal and not (quiet or json),
+    )
+    result = fit_and_save(model, source, folder, label=label, preparation=preparation)
+    print_json(result) if json else print_fit(result)
+
+
+def check_free(folder: Path, *, replace: bool) -> None:
+    """Say before the work, not after it, that the folder cannot be written."""
+    from tell.exceptions import InputError
+
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    if folder.exists() and not (folder / "model.json").is_file():
+        raise InputError(f"{folder} exists and holds no model; choose another folder with --out")
+    if folder.exists() and not replace:
+        raise InputError(f"{folder} holds a model; pass --force to replace it, or another --out")
+
+
+def print_fit(result: dict[str, Any]) -> None:
+    """Show people what came out and what they can do next."""
+    from tell.cli.clusters import print_clusters, print_metrics
+
+    out.print(
+        f"[bold]{result['n_clusters']} clusters[/] of {result['rows']:,} rows × "
+        f"{result['features']:,} columns in {result['seconds']:.1f} s\n"
+        f"{result['geometry']}, loss {result['loss']:.4g}, {result['iterations']} iterations\n"
+    )
+    print_clusters(result["clusters"])
+    if result["metrics"]:
+        out.print()
+        print_metrics({"against the known classes": result["metrics"]})
+    folder = plain(result["model"])
+    out.print(f"\nmodel: {folder}\nnext:  tell show {folder}", markup=False)

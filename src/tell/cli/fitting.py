@@ -1,0 +1,94 @@
+"""From options to a fitted, assessed and saved model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tell.cli.clusters import Assessment, assess, describe
+from tell.cli.rows import in_memory, slices
+from tell.data.chunks import Source
+from tell.data.preparation import Preparation
+from tell.exceptions import ParameterError
+
+
+def build(
+    clusters: int,
+    *,
+    deep: bool = False,
+    geometry: str = "sphere",
+    standardize: bool = False,
+    n_init: int | None = None,
+    half_life: float | None = None,
+    seed: int,
+    visible: bool,
+) -> Any:
+    """Make the estimator that the options describe; what is None is left to the estimator."""
+    from tell import estimators
+
+    shared: dict[str, Any] = {"random_state": seed, "verbose": int(visible)}
+    if n_init is not None:
+        shared["n_init"] = n_init
+    if not deep:
+        shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
+        return estimators.TELL(clusters, **shared)
+    if standardize or half_life is not None or geometry != "sphere":
+        raise ParameterError(
+            "--deep learns its own features and clusters them on the sphere; leave out "
+            "--standardize, --geometry and --half-life"
+        )
+    return estimators.DeepTELL(clusters, **shared)
+
+
+def fit_and_save(
+    model: Any,
+    source: Source,
+    folder: Path,
+    *,
+    label: str | None = None,
+    preparation: Preparation | None = None,
+) -> dict[str, Any]:
+    """Fit, hold the model against its rows, save it, and say all that came out as data."""
+    started = time.perf_counter()
+    rows = in_memory(source)
+    if rows is None:
+        model.fit(source)
+    else:
+        # Deep models tell images from tables by their shape.
+        deep = hasattr(model, "encoder")
+        model.fit(rows.X.reshape(-1, *source.shape) if deep else rows.X)
+    seconds = time.perf_counter() - started
+    found = assess(model, source.chunks() if rows is None else slices(rows))
+    result = _summary(model, found) | {
+        "seconds": round(seconds, 3),
+        "data": source.name,
+        "model": str(folder),
+    }
+    # What later commands need: how rows were read, how many there were, how near they lie.
+    kept = {
+        "data": source.name,
+        "label": label,
+        "features": source.feature_names,
+        "preparation": None if preparation is None else preparation.to_json(),
+        "rows_seen": result["rows"],
+        "spread": found.spread.tolist(),
+        "metrics": result["metrics"],
+    }
+    model.save(folder, metadata=kept)
+    return result
+
+
+def _summary(model: Any, found: Assessment) -> dict[str, Any]:
+    return {
+        "kind": type(model).__name__,
+        "rows": len(found.labels),
+        "features": int(model.n_features_in_),
+        "n_clusters": len(model.cluster_centers_),
+        "geometry": getattr(model, "geometry", "sphere"),
+        "seed": model.random_state,
+        "loss": float(model.loss_),
+        "iterations": int(model.n_iter_),
+        "metrics": found.metrics(),
+        "clusters": describe(model, found.sizes, found.spread),
+    }

@@ -1,0 +1,190 @@
+"""A model learning from a stream: batch by batch, saved as it goes, never left half-updated."""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.cli.clusters import distances
+from tell.cli.console import say
+from tell.exceptions import DriftWarning
+from tell.progress import progress
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tell.data.chunks import Chunk, Source
+
+
+class Learning:
+    """One run of `tell update`.
+
+    Parameters
+    ----------
+    model : TELL or DeepTELL
+    folder : Path
+        Where the model is saved.
+    data : str
+        Name of the rows, to recognise an update that was interrupted.
+    resume : bool
+        Whether to pass over the rows that the interrupted update had saved.
+    score : bool
+        Whether to score rows before learning from them.
+    """
+
+    def __init__(self, model: Any, folder: Path, data: str, *, resume: bool, score: bool) -> None:
+        self.model, self.folder = model, folder
+        self._metadata: dict[str, Any] = dict(model.metadata_)
+        self._before = int(self._metadata.get("rows_seen") or 0)
+        interrupted = self._metadata.get("update") or {}
+        same = interrupted.get("data") == data and not interrupted.get("finished", True)
+        self._unfinished = int(interrupted["rows"]) if same else 0
+        self._pass_over = self._unfinished if resume else 0
+        self._data, self._score = data, score
+        self.rows = self.saved = self._skipped = self._drifts = 0
+        self._position = self._pass_over
+        self._loss = 0.0
+        self._labels: list[NDArray[np.int32]] = []
+        self._known: list[NDArray[Any]] = []
+
+    def opening(self) -> str:
+        """Say how far the model has come."""
+        text = f"{self.folder} has seen {self._before:,} rows"
+        if self._unfinished:
+            text += f"; the last update with {self._data} was saved after {self._unfinished:,} rows"
+            text += ", going on there" if self._pass_over else " (--resume goes on there)"
+        return text
+
+    def take(self, chunk: Chunk) -> None:
+        """Learn from a chunk, without rows that have gaps or were learned before."""
+        end = chunk.start + len(chunk)
+        fresh = ~np.isnan(chunk.X).any(axis=1)
+        new = np.arange(chunk.start, end) >= self._pass_over
+        self._skipped += int((new & ~fresh).sum())
+        fresh &= new
+        self._position = max(self._position, end)
+        if not fresh.any():
+            return
+        X = chunk.X[fresh]
+        if self._score:
+            self._test(X, None if chunk.y is None else chunk.y[fresh])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DriftWarning)
+            self.model.partial_fit(X)
+        for warning in caught:
+            self._drifts += issubclass(warning.category, DriftWarning)
+            warnings.warn(warning.message, stacklevel=2)
+        self.rows += len(X)
+
+    def _test(self, X: NDArray[np.float32], y: NDArray[Any] | None) -> None:
+        near = distances(self.model, X)
+        self._loss += float((near.min(axis=1) ** 2).sum())
+        if y is not None:
+            self._labels.append(near.argmin(axis=1).astype(np.int32))
+            self._known.append(y)
+
+    def save(self, *, finished: bool) -> None:
+        """Write model and count of rows together, so that the one is never without the other."""
+        done = {"data": self._data, "rows": self._position, "finished": finished}
+        # How near the members are to the centres was measured for the rows of the fit alone.
+        kept = {key: value for key, value in self._metadata.items() if key != "spread"}
+        self.model.save(
+            self.folder,
+            metadata=kept | {"rows_seen": self._before + self.rows, "update": done},
+        )
+        self.saved = self.rows
+
+    def summary(self) -> dict[str, Any]:
+        """Everything `tell update` prints, as data."""
+        return {
+            "model": str(self.folder),
+            "data": self._data,
+            "rows": self.rows,
+            "rows_seen": self._before + self.rows,
+            "skipped": self._skipped,
+            "drift_warnings": self._drifts,
+            "prequential": self._scores(),
+        }
+
+    def _scores(self) -> dict[str, float] | None:
+        if not self._score or not self.rows:
+            return None
+        scores = {"loss": self._loss / self.rows}
+        if self._known:
+            from tell.metrics import evaluate
+
+            y, labels = np.concatenate(self._known), np.concatenate(self._labels)
+            scores |= evaluate(y, labels).as_dict()
+        return scores
+
+
+def learn_all(
+    learning: Learning, source: Source, *, save_rows: int, save_seconds: float, visible: bool
+) -> bool:
+    """Learn until the rows end (True) or somebody stops it (False); either way, save.
+
+    A row that cannot be used raises its error; what was saved before stays.
+    """
+    last = time.monotonic()
+    with progress("update", source.n_rows, visible=visible) as bar, Interruption() as interruption:
+        try:
+            for chunk in source.chunks():
+                with interruption.put_off():
+                    learning.take(chunk)
+                    due = learning.rows - learning.saved >= save_rows
+                    if due or time.monotonic() - last >= save_seconds:
+                        learning.save(finished=False)
+                        last = time.monotonic()
+                        if not visible:
+                            say(f"saved after {learning.rows:,} rows")
+                bar.update(chunk.start + len(chunk), rows=f"{learning.rows:,}")
+        except KeyboardInterrupt:
+            interruption.ignore()
+            learning.save(finished=False)
+            return False
+        interruption.ignore()
+        learning.save(finished=True)
+    return True
+
+
+class Interruption:
+    """Lets Ctrl-C and SIGTERM stop the waiting for rows, but not the learning or the saving."""
+
+    def __init__(self) -> None:
+        self._busy = self._asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
+        if not self._busy:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Let the block finish; then stop, if that was asked for meanwhile."""
+        self._busy = True
+        yield
+        self._busy = False
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def ignore(self) -> None:
+        """Put off everything from here on: the last save is being written."""
+        self._busy = True

@@ -1,0 +1,166 @@
+"""The options that commands share, so that each reads and explains the same everywhere."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+_DATA, _MODEL, _OUTPUT = "Data", "Model", "Output"
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .tsv, .parquet, .npy or .npz file, a folder or glob of tables, a named data "
+        "set such as [bold]digits[/], or [bold]-[/] for CSV lines on standard input.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Folder that tell fit wrote.", show_default=False),
+]
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B",
+        help="Cluster by these columns only.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop",
+        metavar="A,B",
+        help="Leave these columns out.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="COLUMN",
+        help="Column with known classes: never clustered, only used to score the result.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+Impute = Annotated[
+    Literal["mean", "median", "drop"] | None,
+    typer.Option(
+        "--impute",
+        help="Fill missing values, or drop such rows. Later rows are treated the same.",
+        rich_help_panel=_DATA,
+        show_default=False,
+    ),
+]
+OneHot = Annotated[
+    bool,
+    typer.Option(
+        "--one-hot",
+        help="Turn each text column into 0/1 columns, one per text.",
+        rich_help_panel=_DATA,
+    ),
+]
+
+Clusters = Annotated[
+    int,
+    typer.Option(
+        "--clusters",
+        "-k",
+        metavar="K",
+        min=1,
+        help="Number of clusters.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+Geometry = Annotated[
+    Literal["sphere", "euclidean"],
+    typer.Option(
+        "--geometry",
+        help="sphere: the direction of a row counts; euclidean: its size counts too.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Standardize = Annotated[
+    bool,
+    typer.Option(
+        "--standardize",
+        help="Bring every column to mean 0 and deviation 1 first. Centres are still shown in "
+        "the units of your data.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Restarts = Annotated[
+    int | None,
+    typer.Option(
+        "--n-init",
+        metavar="N",
+        min=1,
+        help="Restarts; the one with the smallest loss wins.",
+        rich_help_panel=_MODEL,
+        show_default="the estimator's own",
+    ),
+]
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life",
+        metavar="ROWS",
+        min=0.0,
+        help="For streams that drift: after so many rows, an old row counts half.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        min=0,
+        max=2**32 - 1,
+        help="The same seed gives the same clusters.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Learn features with an autoencoder while clustering, for images and raw signals.",
+        rich_help_panel=_MODEL,
+    ),
+]
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document and nothing else.", rich_help_panel=_OUTPUT
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress bar.", rich_help_panel=_OUTPUT),
+]
+
+
+def names(values: list[str] | None) -> list[str] | None:
+    """Split what was given to --columns or --drop; a name with a comma can be quoted.
+
+    >>> names(["a,b", '"c,d"'])
+    ['a', 'b', 'c,d']
+    """
+    if not values:
+        return None
+    return [name.strip() for row in csv.reader(values, skipinitialspace=True) for name in row]

@@ -1,0 +1,86 @@
+"""`tell predict`: label rows with a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tell.cli import options
+from tell.cli.console import err, print_json, say
+
+# Rows at a time: with 1,000 clusters and --distances this is 130 MB.
+CHUNK_ROWS = 16384
+
+
+def command(
+    model: options.Model,
+    data: options.Data,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for the labels: .csv, .parquet, .npy or .npz. Without it, CSV goes to "
+            "standard output.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    proba: Annotated[
+        bool,
+        typer.Option(
+            "--proba", help="Add the soft assignment to every cluster.", rich_help_panel="Output"
+        ),
+    ] = False,
+    distances: Annotated[
+        bool,
+        typer.Option(
+            "--distances", help="Add the distance to every centre.", rich_help_panel="Output"
+        ),
+    ] = False,
+    label: options.Label = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Give every row of DATA the number of its cluster.
+
+    Columns are matched by name, in whatever order they come, and prepared as they were for
+    the fit. A row that the model's [bold]--impute drop[/] leaves out gets the number -1.
+
+    \b
+    [bold]Examples[/]
+      tell predict model new.csv --out labels.csv
+      tell predict model new.parquet --out labels.parquet --proba --distances
+      tell predict model new.csv | head
+    """
+    from tell import load
+    from tell.cli.labelling import Tally, assignments
+    from tell.cli.rows import open_like, watched
+    from tell.cli.writers import check_target, label_writer
+
+    check_target(target, many_columns=proba or distances)
+    fitted = load(model)
+    source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS)
+    tally = Tally()
+    with label_writer(target, silent=json) as writer:
+        for chunk in watched(source, "predict", visible=err.is_terminal and not (quiet or json)):
+            part = assignments(fitted, chunk.X, proba=proba, distances=distances)
+            writer.write(part)
+            tally.add(part["cluster"], chunk.y)
+    result = tally.summary(len(fitted.cluster_centers_), with_labels=json and target is None)
+    result |= {"data": source.name, "out": None if target is None else str(target)}
+    print_json(result) if json else print_news(result)
+
+
+def print_news(result: dict[str, Any]) -> None:
+    """Say on standard error what was done; standard output may be the labels themselves."""
+    text = f"{result['rows']:,} rows labelled"
+    if result["unlabelled"]:
+        text += f", {result['unlabelled']:,} of them -1 (missing values)"
+    if result["out"]:
+        text += f"; written to {result['out']}"
+    say(text)
+    if result["metrics"]:
+        say("  ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items()))

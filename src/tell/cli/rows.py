@@ -1,0 +1,117 @@
+"""Rows for a command: opened as its options say, or as the model learned them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tell.exceptions import InputError
+
+if TYPE_CHECKING:
+    from tell.cli.options import Impute
+    from tell.data.chunks import Chunk, Source
+    from tell.data.preparation import Preparation
+
+# Rows that fit into this many bytes are clustered in memory; more are streamed from the file.
+IN_MEMORY = 1 << 30
+
+
+def open_new(
+    data: str,
+    *,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    label: str | None,
+    impute: Impute,
+    one_hot: bool,
+) -> tuple[Source, Preparation | None]:
+    """Open rows for a new model, and learn how text and gaps become numbers if asked to."""
+    from tell.data.sources import open_source
+    from tell.data.survey import learn
+    from tell.data.tables import TableSource
+
+    source = open_source(data, columns=columns, drop=drop, label=label)
+    if impute is None and not one_hot:
+        return source, None
+    if not isinstance(source, TableSource):
+        raise InputError(
+            f"{source.name}: --impute and --one-hot need a table with columns (CSV, Parquet), got "
+            "an array; fill its gaps before saving it"
+        )
+    preparation = learn(source, impute=impute, one_hot=one_hot)
+    return preparation.apply(source), preparation
+
+
+def open_like(
+    model: Any,
+    data: str,
+    *,
+    label: str | None = None,
+    keep_gaps: bool = False,
+    chunk_rows: int = 65536,
+) -> Source:
+    """Open rows for a fitted model: its columns, by name and in its order, prepared its way."""
+    from tell.data.preparation import Preparation
+    from tell.data.sources import open_source
+    from tell.data.tables import TableSource
+
+    saved = model.metadata_.get("preparation")
+    if saved is not None:
+        preparation = Preparation.from_json(saved)
+        needed = [column.name for column in preparation.columns]
+        source = open_source(data, columns=needed, label=label, chunk_rows=chunk_rows)
+        if not isinstance(source, TableSource):
+            raise InputError(f"{source.name}: the model needs a table with the columns {needed}")
+        return preparation.apply(source, keep_gaps=keep_gaps)
+    columns = feature_names(model)
+    if columns is not None and not _has_names(data):
+        columns = None
+    source = open_source(data, columns=columns, label=label, chunk_rows=chunk_rows)
+    if source.n_features != model.n_features_in_:
+        raise InputError(
+            f"{source.name}: the model needs {model.n_features_in_} columns, got "
+            f"{source.n_features}; give the columns it was fitted with"
+        )
+    return source
+
+
+def feature_names(model: Any) -> list[str] | None:
+    """The names of the model's features, if its data had names."""
+    found = model.metadata_.get("features", getattr(model, "feature_names_in_", None))
+    return None if found is None else [str(name) for name in found]
+
+
+def _has_names(data: str) -> bool:
+    """Whether columns can be asked for by name; a stream is not opened for that."""
+    from tell.data.sources import open_source
+
+    return data == "-" or open_source(data).feature_names is not None
+
+
+def in_memory(source: Source) -> Chunk | None:
+    """Read all rows, or give None if they are too many to hold."""
+    most = IN_MEMORY // (4 * source.n_features)
+    if source.rereadable and (source.n_rows or 0) > most:
+        return None
+    # The number of rows of a CSV is known only after reading it.
+    rows = source.read(most + 1 if source.rereadable else None)
+    return rows if len(rows) <= most or not source.rereadable else None
+
+
+def slices(rows: Chunk, size: int = 65536) -> Iterator[Chunk]:
+    """Cut rows in memory into chunks."""
+    from tell.data.chunks import Chunk
+
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        yield Chunk(rows.X[part], None if rows.y is None else rows.y[part], start)
+
+
+def watched(source: Source, verb: str, *, visible: bool) -> Iterator[Chunk]:
+    """Go through the rows of a source with a progress bar."""
+    from tell.progress import progress
+
+    with progress(verb, source.n_rows, visible=visible) as bar:
+        for chunk in source.chunks():
+            yield chunk
+            bar.update(chunk.start + len(chunk))

@@ -1,0 +1,33 @@
+"""`tell show`: say what a model is."""
+
+from __future__ import annotations
+
+from tell.cli import options
+from tell.cli.console import out, print_json
+
+
+def command(model: options.Model, json: options.Json = False) -> None:
+    """Print what a model is, what it learned from, and its clusters.
+
+    Centres are in the units of your data. Where a table has many columns, each cluster is told by
+    the columns in which its centre differs most from the other centres.
+
+    \b
+    [bold]Examples[/]
+      tell show model
+      tell show model --json | jq .clusters
+    """
+    from tell import load
+    from tell.cli.portrait import centers_in_units, centers_table, describe_model, print_facts
+
+    fitted = load(model)
+    facts = describe_model(fitted)
+    centers = centers_in_units(fitted)
+    if json:
+        print_json(facts | {"centers": centers})
+        return
+    print_facts(facts)
+    grid = None if centers is None else centers_table(facts["feature_names"], centers)
+    if grid is not None:
+        out.print()
+        out.print(grid)

@@ -1,0 +1,110 @@
+"""`tell update`: let a model learn from further rows, from a file or an endless stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tell.cli import options
+from tell.cli.console import err, out, plain, print_json, say
+
+if TYPE_CHECKING:
+    from tell.cli.learning import Learning
+
+_SAVING = "Saving"
+
+
+def command(
+    model: options.Model,
+    data: options.Data,
+    batch: Annotated[
+        int,
+        typer.Option(
+            "--batch",
+            metavar="ROWS",
+            min=1,
+            help="Most rows to learn from at once.",
+            rich_help_panel="Data",
+        ),
+    ] = 1024,
+    label: options.Label = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on where the last, interrupted update with the same DATA was saved.",
+            rich_help_panel="Data",
+        ),
+    ] = False,
+    half_life: options.HalfLife = None,
+    prequential: Annotated[
+        bool,
+        typer.Option(
+            "--prequential",
+            help="Score every row before learning from it: an honest test on a stream.",
+            rich_help_panel="Model",
+        ),
+    ] = False,
+    save_rows: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Save at least every N rows.", rich_help_panel=_SAVING
+        ),
+    ] = 100_000,
+    save_seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="S", min=0.0, help="Save at least every S seconds.", rich_help_panel=_SAVING
+        ),
+    ] = 10.0,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Let a model learn from new rows, and save it as it goes.
+
+    Every save replaces the model folder as a whole: killed at any moment, it holds the last save.
+    Ctrl-C saves and stops. When rows stop fitting the clusters, a drift warning says so.
+
+    \b
+    [bold]Examples[/]
+      tell update model monday.csv
+      tail -f log.csv | tell update model - --half-life 10000
+      tell update model labelled.csv --prequential --label species
+    """
+    from tell import load
+    from tell.cli.learning import Learning, learn_all
+    from tell.cli.rows import open_like
+
+    fitted = load(model)
+    if half_life is not None:
+        fitted.set_params(half_life=half_life)
+    source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch)
+    learning = Learning(fitted, model, source.name, resume=resume, score=prequential)
+    say(learning.opening())
+    bar = err.is_terminal and not (quiet or json)
+    finished = learn_all(
+        learning, source, save_rows=save_rows, save_seconds=save_seconds, visible=bar
+    )
+    print_json(learning.summary()) if json else print_news(learning)
+    # A stream has no end of its own, so stopping one is not a failure; leaving a file half-read is.
+    if not finished and source.rereadable:
+        say(f"stopped before the end of {source.name}; --resume goes on from here")
+        raise typer.Exit(1)
+
+
+def print_news(learning: Learning) -> None:
+    """Tell people what was learned."""
+    result: dict[str, Any] = learning.summary()
+    out.print(
+        f"learned from {result['rows']:,} rows; the model has now seen {result['rows_seen']:,}"
+    )
+    if result["skipped"]:
+        out.print(f"{result['skipped']:,} rows with missing values were left out")
+    if result["prequential"]:
+        scores = result["prequential"]
+        out.print("before learning from them, these rows scored:")
+        out.print("  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
+    if result["drift_warnings"]:
+        out.print(f"[yellow]{result['drift_warnings']} drift warnings[/]; see above")
+    out.print(f"model: {plain(result['model'])}", markup=False)
