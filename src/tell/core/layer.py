@@ -172,6 +172,7 @@ class ClusterLayer(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._projected_version = self.weight._version  # a copy counts its versions anew
         _LAYERS.add(self)  # copies and unpickled layers look after themselves too
 
     def extra_repr(self) -> str:
