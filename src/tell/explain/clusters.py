@@ -65,6 +65,7 @@ class ClusterFacts:
     confused_with, confused_share : the cluster its borderline members lean to, and their share
     center : (d,) the centre in the data's own units, or None when no decoder can draw it
     features : what sets it apart, strongest first
+    effects : (d,) effect size of every column
     prototypes, borderline, outliers : nearest members, smallest margins, unusually far members
     """
 
@@ -79,6 +80,7 @@ class ClusterFacts:
     confused_share: float
     center: Floats
     features: tuple[FeatureFact, ...]
+    effects: Floats
     prototypes: tuple[Member, ...]
     borderline: tuple[Member, ...]
     outliers: tuple[Member, ...]
@@ -131,7 +133,7 @@ def _describe(
     nearest, distance, angle = _neighbour(view, j)
     confused_with, confused_share = _confusion(found, j)
     label, label_share = _main_label(found, j)
-    features = _features(found, names, j, center, contrast)
+    effects, features = _features(found, names, j, center, contrast)
     share = size / found.n_rows
     facts = (share, None if is_image else features, label, label_share, confused_with)
     return ClusterFacts(
@@ -146,6 +148,7 @@ def _describe(
         confused_share=confused_share,
         center=center,
         features=features[:n_named],
+        effects=effects,
         prototypes=_members(found.nearest, j),
         borderline=_members(found.unclear, j),
         outliers=_outliers(found, j),
@@ -200,8 +203,8 @@ def percent(share: float) -> str:
 
 def _features(
     found: Scan, names: Sequence[str], j: int, center: Floats, contrast: Floats
-) -> tuple[FeatureFact, ...]:
-    """All columns, strongest |W_j − W̄| first."""
+) -> tuple[Floats, tuple[FeatureFact, ...]]:
+    """Effect sizes (d,), and all columns as facts, strongest |W_j − W̄| first."""
     inside = np.arange(len(found.moments.sizes)) == j
     mean_in, var_in = found.moments.pooled(inside)
     mean_out, var_out = found.moments.pooled(~inside)
@@ -213,9 +216,8 @@ def _features(
         effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=spread > 0)
     order = np.argsort(-np.abs(contrast), kind="stable")
     columns = (contrast, center, mean_in, mean_out, effect)
-    return tuple(
-        FeatureFact(names[f], int(f), *(float(column[f]) for column in columns)) for f in order
-    )
+    facts = (FeatureFact(names[f], int(f), *(float(c[f]) for c in columns)) for f in order)
+    return effect, tuple(facts)
 
 
 def _cohesion(view: ModelView, found: Scan, j: int) -> float:

@@ -1,0 +1,88 @@
+"""Curves over time: losses and metrics; and the toy figure of the loss bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tell.explain.palette import cluster_colors
+from tell.explain.plots.axes import axes, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLES = ("-", "--", "-.", ":")
+
+
+def plot_history(
+    losses: Mapping[str, Sequence[float]],
+    metrics: Mapping[str, Sequence[float]] | None = None,
+    *,
+    bound: Sequence[float] | None = None,
+    epochs: Sequence[float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw metrics on the left axis and losses on the right one, over epochs (figures 7 and 8).
+
+    Parameters
+    ----------
+    losses, metrics : curves by name; without metrics the losses take the left axis
+    bound : theorem 2's bound on the loss, drawn beside it
+    epochs : places of the values; default 0, 1, 2, …
+    """
+    ax = axes(ax, 7.2, 4.2)
+    colors = cluster_colors(10)
+    handles = []
+    for place, (name, values) in enumerate((metrics or {}).items()):
+        style = _STYLES[place % 4]
+        handles += ax.plot(_places(values, epochs), values, style, color=colors[place], label=name)
+    right = ax
+    if metrics:
+        ax.set_ylabel("clustering metrics")
+        right = ax.twinx()
+        right.spines["top"].set_visible(False)
+    offset = len(metrics or {})
+    for place, (name, values) in enumerate(losses.items(), start=offset):
+        style = _STYLES[place % 4]
+        color = colors[place % 10]
+        handles += right.plot(_places(values, epochs), values, style, color=color, label=name)
+    if bound is not None:
+        handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
+    right.set_ylabel("loss")
+    ax.set_xlabel("epoch")
+    ax.legend(handles=handles, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1),
+              ncols=max(1, min(5, len(handles))))  # fmt: skip
+    if right is ax:
+        quiet(ax)
+    else:
+        ax.spines["top"].set_visible(False)
+    return ax
+
+
+def _places(values: Sequence[float], epochs: Sequence[float] | None) -> Sequence[float]:
+    return range(len(values)) if epochs is None else epochs
+
+
+def plot_loss_bound(
+    *, limit: float = 100.0, temperature: float = 1.0, n: int = 400, ax: Axes | None = None
+) -> Axes:
+    """Draw the loss of one cluster for one-dimensional points between ±limit (appendix).
+
+    With z = (Wᵀx − 2)/τ for two centres the loss −τ p z stays bounded as long as z is bounded;
+    the dashed lines are theorem 1's ε = τ + 2τ max|z|, which bounds its slope too.
+    """
+    ax = axes(ax, 6.4, 4.2)
+    z = np.linspace(-limit, limit, n)
+    weight = 1 / (1 + np.exp(np.clip(-z, -700, 700)))  # softmax of (z, 0)
+    loss = -temperature * weight * z
+    epsilon = temperature + 2 * temperature * limit
+    ax.plot(z, loss, color=cluster_colors(1)[0], label="loss of one cluster")
+    ax.axhline(epsilon, ls="--", color="0.5", lw=1, label=f"±ε = {epsilon:g} of theorem 1")
+    ax.axhline(-epsilon, ls="--", color="0.5", lw=1)
+    ax.set_xlabel("z")
+    ax.set_ylabel("loss")
+    ax.legend(frameon=False, loc="center left")
+    quiet(ax)
+    return ax
