@@ -31,14 +31,16 @@ def command(
     from tell.data.sources import open_source
 
     source = open_source("digits")
+    rows = source.read()
     model = build(10, n_init=RESTARTS, seed=seed, visible=err.is_terminal and not (quiet or json))
-    fitted = fit_and_save(model, source, folder / "model")
-    report = fitted | {"kmeans": run_kmeans(source.read(), seed)}
+    fitted = fit_and_save(model, source, rows, folder / "model")
+    report = fitted | {"kmeans": run_kmeans(rows, seed)}
     print_json(report) if json else print_report(report)
 
 
 def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
     """Fit scikit-learn's k-means on the same rows, with as many restarts."""
+    import numpy as np
     from sklearn.cluster import KMeans
 
     from tell.metrics import evaluate
@@ -46,7 +48,10 @@ def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
     started = time.perf_counter()
     peer = KMeans(10, n_init=RESTARTS, random_state=seed).fit(rows.X)
     seconds = time.perf_counter() - started
-    return {"seconds": round(seconds, 3), "metrics": evaluate(rows.y, peer.labels_).as_dict()}
+    return {
+        "seconds": round(seconds, 3),
+        "metrics": evaluate(np.asarray(rows.y), peer.labels_).as_dict(),
+    }
 
 
 def print_report(report: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ def command(
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
     """
     from tell.cli.fitting import build, fit_and_save
-    from tell.cli.rows import open_new
+    from tell.cli.rows import in_memory, open_new
 
     check_free(folder, replace=force)
     source, preparation = open_new(
@@ -57,6 +57,7 @@ def command(
         impute=impute,
         one_hot=one_hot,
     )
+    rows = in_memory(source)  # before anything slow, so that bad rows are reported at once
     model = build(
         clusters,
         deep=deep,
@@ -67,7 +68,7 @@ def command(
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )
-    result = fit_and_save(model, source, folder, label=label, preparation=preparation)
+    result = fit_and_save(model, source, rows, folder, label=label, preparation=preparation)
     print_json(result) if json else print_fit(result)
 
 
@@ -75,12 +76,13 @@ def check_free(folder: Path, *, replace: bool) -> None:
     """Say before the work, not after it, that the folder cannot be written."""
     from tell.exceptions import InputError
 
-    if folder.is_dir() and not any(folder.iterdir()):
-        return
-    if folder.exists() and not (folder / "model.json").is_file():
-        raise InputError(f"{folder} exists and holds no model; choose another folder with --out")
-    if folder.exists() and not replace:
-        raise InputError(f"{folder} holds a model; pass --force to replace it, or another --out")
+    if folder.is_file():
+        raise InputError(f"{folder} is a file; choose a folder with --out")
+    if (folder / "model.json").is_file():
+        if not replace:
+            raise InputError(f"{folder} holds a model; pass --force to replace it, or use --out")
+    elif folder.is_dir() and any(not child.name.startswith(".") for child in folder.iterdir()):
+        raise InputError(f"{folder} holds other files; choose a new folder with --out")
 
 
 def print_fit(result: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tell.cli.clusters import Assessment, assess, describe
-from tell.cli.rows import in_memory, slices
-from tell.data.chunks import Source
+from tell.cli.rows import slices
+from tell.data.chunks import Chunk, Source
 from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError
 
@@ -44,14 +44,17 @@ def build(
 def fit_and_save(
     model: Any,
     source: Source,
+    rows: Chunk | None,
     folder: Path,
     *,
     label: str | None = None,
     preparation: Preparation | None = None,
 ) -> dict[str, Any]:
-    """Fit, hold the model against its rows, save it, and say all that came out as data."""
+    """Fit, hold the model against its rows, save it, and say all that came out as data.
+
+    `rows` are those of the source, read already, or None where they are too many to hold.
+    """
     started = time.perf_counter()
-    rows = in_memory(source)
     if rows is None:
         model.fit(source)
     else:

@@ -70,7 +70,7 @@ class _ArrayWriter(Writer):
         names = list(self._parts[0])
         whole = {name: np.concatenate([part[name] for part in self._parts]) for name in names}
         if self._archive:
-            np.savez(self._target, **whole)
+            np.savez(self._target, allow_pickle=False, **whole)
         else:
             np.save(self._target, whole["cluster"])
 

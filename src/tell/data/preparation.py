@@ -180,7 +180,12 @@ class CompleteRows(Source):
     """The rows of another source that have no gap."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source.name, source.shape, feature_names=source.feature_names)
+        super().__init__(
+            source.name,
+            source.shape,
+            chunk_rows=source.chunk_rows,
+            feature_names=source.feature_names,
+        )
         self._source = source
         self.rereadable = source.rereadable
 
