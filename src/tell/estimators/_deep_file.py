@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from tell.estimators._deep_input import InputScale, network_shape
-from tell.estimators._deep_networks import build_networks, network_name
+from tell.estimators._deep_networks import network_name, new_model
+from tell.estimators._deep_recipes import RECIPES
 from tell.estimators._deep_run import DeepModel
 from tell.exceptions import ModelFileError
+from tell.persistence import SavedModel
 
 if TYPE_CHECKING:
     from tell.estimators.deep import DeepTELL
@@ -38,8 +40,8 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
         "recipe": {"name": recipe.name, "options": asdict(recipe)},
         "results": {name: getattr(estimator, name) for name in KEPT_RESULTS},
         "input_shape": list(estimator.input_shape_),
-        "embedding_size": estimator.layer_.in_features,
         "feature_names": None if names is None else [str(name) for name in names],
+        "metadata": getattr(estimator, "metadata_", {}),
     }
 
 
@@ -51,32 +53,33 @@ def tensors_of(estimator: DeepTELL) -> dict[str, Tensor]:
     return tensors | {"labels": torch.from_numpy(estimator.labels_)}
 
 
-def restore(estimator: DeepTELL, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Give an estimator that was built with the kept options its fitted attributes."""
-    shape = tuple(config["input_shape"])
-    recipe = estimator._recipe()
-    encoder, decoder = build_networks(
-        estimator.encoder,
-        estimator.decoder,
-        network_shape(shape),
-        estimator.embedding_dim,
-        recipe.table_network,
-    )
-    layer = recipe.layer(config["embedding_size"], estimator.n_clusters)
-    model = DeepModel(encoder, decoder, layer).to(estimator.device)
-    copy_into(model, tensors)
-    estimator.input_shape_ = shape
-    if config["feature_names"] is not None:
-        estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
-    estimator.scale_ = InputScale.from_tensors(
-        {name: tensors[f"input.{name}"] for name in ("offset", "scale")}
-    )
-    estimator._set_model(model, tensors["labels"].numpy())
-    for name, value in config["results"].items():
-        setattr(estimator, name, value)
+def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
+    """Rebuild a fitted estimator."""
+    config, tensors = saved.config, saved.tensors
+    try:
+        recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
+        estimator = kind(recipe=recipe, **config["options"])
+        shape = tuple(config["input_shape"])
+        model = new_model(estimator, recipe, network_shape(shape))
+        _copy_into(model, tensors)
+        estimator.input_shape_ = shape
+        if config["feature_names"] is not None:
+            estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
+        estimator.scale_ = InputScale.from_tensors(
+            {name: tensors[f"input.{name}"] for name in ("offset", "scale")}
+        )
+        estimator._set_model(model, tensors["labels"].numpy())
+        for name in KEPT_RESULTS:
+            setattr(estimator, name, config["results"][name])
+        estimator.metadata_ = config["metadata"]
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"model file must describe a DeepTELL, got {type(error).__name__}: {error}; fit again"
+        ) from error
+    return estimator
 
 
-def copy_into(model: DeepModel, tensors: dict[str, Tensor]) -> None:
+def _copy_into(model: DeepModel, tensors: dict[str, Tensor]) -> None:
     """Overwrite the model's numbers with the file's."""
     for name, value in model.state_dict().items():
         kept = tensors.get(f"model.{name}")

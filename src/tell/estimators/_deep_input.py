@@ -19,7 +19,8 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
     Where nothing is reset, flat rows are also taken for images of the fitted shape.
     """
     try:
-        if np.ndim(X) < 3:
+        # What is neither an array nor nested lists is left to scikit-learn, as a table.
+        if (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) < 3:
             rows = validate_data(estimator, X, dtype="numeric", reset=reset)
             return rows if reset else rows.reshape(-1, *estimator.input_shape_)
         images = check_array(X, dtype="numeric", allow_nd=True, input_name="X", estimator=estimator)

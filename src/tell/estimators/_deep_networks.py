@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import copy
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder
+from tell.estimators._deep_run import DeepModel, Recipe
 from tell.exceptions import ModelFileError, ParameterError
 
 Network = str | nn.Module | None
+
+
+class ModelOptions(Protocol):
+    """The options of `DeepTELL` that shape its model."""
+
+    n_clusters: int
+    encoder: Network
+    decoder: Network
+    embedding_dim: int
+    device: str
 
 
 def build_networks(
@@ -31,6 +42,19 @@ def build_networks(
         raise ParameterError("encoder=None must be a name or a torch module; pass encoder='auto'")
     back = None if decoder == "auto" else _own(decoder, "decoder")
     return nn.Sequential(own, UnitLength()), back
+
+
+def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> DeepModel:
+    """Build an untrained model for rows of the network's shape."""
+    encoder, decoder = build_networks(
+        options.encoder, options.decoder, shape, options.embedding_dim, recipe.table_network
+    )
+    layer = recipe.layer(embedding_size(encoder, shape), options.n_clusters)
+    model = DeepModel(encoder, decoder, layer).to(options.device)
+    for parameter in model.parameters():
+        if parameter.ndim == 4:  # as `Batches` gives images; convolutions are faster that way
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return model
 
 
 def is_named(network: Network) -> bool:

@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,19 +18,18 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils import Tags, check_array
 from torch import Tensor, nn
 
 from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
 from tell.core.objective import table_loss
-from tell.estimators._deep_fast import FastRecipe
+from tell.estimators._base import NotFittedError, draw_seed, unchanged_on_error
 from tell.estimators._deep_file import describe, restore, tensors_of
 from tell.estimators._deep_input import InputScale, network_shape, read_rows
-from tell.estimators._deep_networks import Network, build_networks, embedding_size, is_named
-from tell.estimators._deep_paper import PaperRecipe
+from tell.estimators._deep_networks import Network, is_named, new_model
+from tell.estimators._deep_recipes import resolve_recipe
 from tell.estimators._deep_run import (
     Assigned,
     Control,
@@ -41,9 +41,8 @@ from tell.estimators._deep_run import (
     train,
 )
 from tell.estimators._deep_stream import one_pass
-from tell.exceptions import InputError, ModelFileError, ParameterError
-
-RECIPES: dict[str, type[Recipe]] = {"fast": FastRecipe, "paper": PaperRecipe}
+from tell.exceptions import InputError, ParameterError
+from tell.persistence import SavedModel, write_model
 
 
 class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -129,7 +128,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         epochs: int | None = None,
         n_init: int | None = None,
         max_time: float | None = None,
-        checkpoint: str | Path | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         compiled: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -154,6 +153,11 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn the embedding and the clusters of X (n, d), (n, h, w) or (n, c, h, w)."""
+        with unchanged_on_error(self):
+            self._fit(X)
+        return self
+
+    def _fit(self, X: Any) -> None:
         recipe = self._recipe()
         rows = read_rows(self, X, reset=True)
         self._check(rows)
@@ -166,31 +170,35 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             compiled=self.compiled,
             visible=self.verbose > 0,
         )
-        draws = check_random_state(self.random_state).randint(2**31 - 1, size=recipe.n_init)
-        seeds = control.agree(self._fingerprint(recipe), x, draws.tolist())
+        first = draw_seed(self.random_state)
+        seeds = [first + run for run in range(recipe.n_init)]
+        seeds = control.agree(self._fingerprint(recipe), x, seeds)
         runs = self._train_all(recipe, x, seeds, control)
         self.input_shape_ = rows.shape[1:]
         self._adopt(runs, scale)
         control.clear()
-        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster of every row (n,)."""
-        return self._assign(X).labels.cpu().numpy()
+        return _labels(self._assign(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the soft assignment (n, n_clusters): softmax of minus the squared distances."""
-        return torch.softmax(self._assign(X).scores, dim=1).cpu().numpy()
+        """Return the soft assignment of eq. 7 (n, n_clusters).
+
+        Its temperature is the mean clustering loss, so that rows between two clusters show it.
+        """
+        temperature = max(self.loss_, np.finfo(np.float32).tiny) if hasattr(self, "loss_") else 1.0
+        return torch.softmax(self._assign(X).scores / temperature, dim=1).cpu().numpy()
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding (n, p): unit vectors."""
-        return self._embed(X).cpu().numpy()
+        return self._model().embed(self._tensor(X)).cpu().numpy()
 
     @torch.no_grad()
     def inverse_transform(self, Z: Any) -> np.ndarray:
         """Return what the decoder makes of embedded points (n, p), in the shape and units of X."""
-        check_is_fitted(self)
-        if self.decoder_ is None:
+        decoder = self._model().decoder
+        if decoder is None:
             raise ParameterError(
                 "inverse_transform needs a decoder, got decoder=None; fit with a decoder"
             )
@@ -200,12 +208,12 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 f"Z must have {self.layer_.in_features} columns, got {z.shape[1]}; pass points of "
                 "the embedding"
             )
-        decoded = self.decoder_.eval()(nn.functional.normalize(z.to(self.device), dim=1))
+        decoded = decoder.eval()(nn.functional.normalize(z.to(self.device), dim=1))
         return self.scale_.undo(decoded).reshape(-1, *self.input_shape_)
 
     def decode_centers(self) -> np.ndarray:
         """Return what the centres look like, in the shape and units of X."""
-        check_is_fitted(self)
+        self._model()
         return self.inverse_transform(self.cluster_centers_)
 
     def score(self, X: Any, y: object = None) -> float:
@@ -219,47 +227,38 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
-        x = self._tensor(X)
-        model = copy.deepcopy(self._model())
-        record = one_pass(model, x, encoder=encoder, seed=len(self.stream_))
-        self._set_model(model, model.assign(model.embed(x)).labels.cpu().numpy())
-        self.stream_ = [*self.stream_, record]
+        with unchanged_on_error(self):
+            x = self._tensor(X)
+            model = copy.deepcopy(self._model())
+            record = one_pass(model, x, encoder=encoder, seed=len(self.stream_))
+            self._set_model(model, _labels(model.assign(model.embed(x))))
+            self.stream_ = [*self.stream_, record]
         return self
 
-    def save(self, folder: str | Path, metadata: dict[str, Any] | None = None) -> None:
-        """Write the fitted model as a folder; `tell.load` reads it."""
-        check_is_fitted(self)
-        config = {**describe(self), "metadata": metadata or {}}
-        from tell.persistence import write_model
+    def save(self, folder: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+        """Write the fitted model as a folder; `tell.load` reads it.
 
-        write_model(folder, "deep", config, tensors_of(self))
+        `metadata` is any JSON to keep with it, found again as `metadata_`.
+        """
+        self._model()
+        if metadata is not None:
+            self.metadata_ = metadata
+        write_model(folder, "DeepTELL", describe(self), tensors_of(self))
 
     @classmethod
-    def from_file(cls, config: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
-        """Rebuild a model from what `save` wrote."""
-        kind = config["recipe"]["name"]
-        if kind not in RECIPES:
-            raise ModelFileError(f"recipe must be one of {sorted(RECIPES)}, got {kind!r}")
-        recipe = RECIPES[kind](**config["recipe"]["options"])
-        estimator = cls(recipe=recipe, **config["options"])
-        restore(estimator, config, tensors)
-        estimator.metadata_ = config["metadata"]
-        return estimator
+    def _from_saved(cls, saved: SavedModel) -> Self:
+        return restore(cls, saved)
 
     # --- the steps of fit ----------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        recipe = self.recipe
-        if isinstance(recipe, str):
-            if recipe not in RECIPES:
-                raise ParameterError(
-                    f"recipe={recipe!r} must be 'fast', 'paper' or a recipe object; pass one"
-                )
-            recipe = RECIPES[recipe]()  # type: ignore[call-arg]  # all fields have defaults
         changes = {"epochs": self.epochs, "n_init": self.n_init}
-        return replace(recipe, **{k: v for k, v in changes.items() if v is not None})
+        given = {name: value for name, value in changes.items() if value is not None}
+        return replace(resolve_recipe(self.recipe), **given)
 
     def _check(self, rows: np.ndarray) -> None:
+        if self.max_time is not None and not self.max_time > 0:
+            raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time}")
         for name in ("n_clusters", "embedding_dim", "epochs", "n_init"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
@@ -294,19 +293,11 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 break
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                task = Task(self._new_model(recipe, tuple(x.shape[1:])), x, seed, augment)
+                task = Task(new_model(self, recipe, tuple(x.shape[1:])), x, seed, augment)
                 history = train(recipe, task, control, f"run-{number}")
             assigned = task.model.assign(task.model.embed(x))
             runs.append(Trained(task.model, seed, history, assigned))
         return runs
-
-    def _new_model(self, recipe: Recipe, shape: tuple[int, ...]) -> DeepModel:
-        encoder, decoder = build_networks(
-            self.encoder, self.decoder, shape, self.embedding_dim, recipe.table_network
-        )
-        size = embedding_size(encoder, shape)
-        model = DeepModel(encoder, decoder, recipe.layer(size, self.n_clusters)).to(self.device)
-        return _channels_last(model) if len(shape) == 3 else model
 
     def _adopt(self, runs: list[Trained], scale: InputScale) -> None:
         best = min(runs, key=lambda run: run.loss)
@@ -326,7 +317,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             }
             for run in runs
         ]
-        self._set_model(best.model, best.assigned.labels.cpu().numpy())
+        self._set_model(best.model, _labels(best.assigned))
 
     def _set_model(self, model: DeepModel, labels: np.ndarray) -> None:
         self.encoder_, self.decoder_, self.layer_ = model.encoder, model.decoder, model.layer
@@ -338,24 +329,25 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     # --- the steps of predict ------------------------------------------------------------------
 
     def _model(self) -> DeepModel:
+        if not hasattr(self, "layer_"):
+            raise NotFittedError("this DeepTELL is not fitted yet; call fit or partial_fit first")
         return DeepModel(self.encoder_, self.decoder_, self.layer_)
 
     def _tensor(self, X: Any) -> Tensor:
-        check_is_fitted(self)
         rows = read_rows(self, X, reset=False)
         return self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_))).to(
             self.device
         )
 
-    def _embed(self, X: Any) -> Tensor:
-        return self._model().embed(self._tensor(X))
-
     def _assign(self, X: Any) -> Assigned:
-        return self._model().assign(self._embed(X))
+        model = self._model()
+        return model.assign(model.embed(self._tensor(X)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
 
-def _channels_last(model: DeepModel) -> DeepModel:
-    for parameter in model.parameters():
-        if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return model
+def _labels(assigned: Assigned) -> np.ndarray:
+    return assigned.labels.cpu().numpy().astype(np.int32)

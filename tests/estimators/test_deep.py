@@ -1,0 +1,407 @@
+"""DeepTELL: contract, shapes, bad input, interruption, files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from tell.core.loop import Hook, Loop
+from tell.estimators._deep_fast import FastRecipe
+from tell.estimators._deep_paper import PaperRecipe
+from tell.estimators.deep import DeepTELL
+from tell.exceptions import DivergedError, InputError, ModelFileError, ParameterError
+from tell.persistence import read_model
+
+IMAGES = load_digits().images[:120]
+QUICK = FastRecipe(epochs=1, pretrain_epochs=1)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> DeepTELL:
+    return DeepTELL(4, recipe=QUICK, random_state=0).fit(IMAGES)
+
+
+@parametrize_with_checks(
+    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(pretrain_epochs=10))]
+)
+def test_scikit_learn_contract(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("shape", [(64,), (8, 8), (1, 8, 8), (4, 4, 4), (3, 5, 4)])
+def test_every_input_shape(shape: tuple[int, ...]) -> None:
+    values = load_digits().data[:60, : np.prod(shape)]
+    X = values.reshape(60, *shape)
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(X)
+    assert model.input_shape_ == shape
+    assert model.n_features_in_ == np.prod(shape)
+    assert model.labels_.shape == model.predict(X).shape == (60,)
+    assert np.array_equal(model.labels_, model.predict(X))
+    Z = model.transform(X)
+    assert Z.shape == (60, 10)
+    np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-5)
+    assert model.inverse_transform(Z).shape == X.shape
+    assert model.decode_centers().shape == (3, *shape)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
+    assert model.score(X) == pytest.approx(-model.loss_, rel=1e-4)
+    assert model.cluster_sizes_.sum() == 60
+
+
+def test_flat_rows_are_taken_for_images_of_the_fitted_shape(fitted: DeepTELL) -> None:
+    assert np.array_equal(fitted.predict(IMAGES.reshape(120, 64)), fitted.labels_)
+
+
+def test_decoded_values_are_in_the_units_of_the_data(fitted: DeepTELL) -> None:
+    decoded = fitted.inverse_transform(fitted.transform(IMAGES))
+    assert 1 < decoded.max() <= 16
+    assert decoded.min() >= 0
+
+
+def test_bytes_and_floats_give_the_same_model() -> None:
+    bytes_ = (IMAGES * 255 / 16).astype(np.uint8)
+    models = [
+        DeepTELL(3, recipe=QUICK, random_state=1).fit(X)
+        for X in (bytes_, bytes_.astype(np.float32) / 255)
+    ]
+    np.testing.assert_allclose(*(m.cluster_centers_ for m in models), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.full((20, 8, 8), np.nan), "NaN"),
+        (np.full((20, 8, 8), np.inf), "infinity"),
+        (np.full((20, 3), np.nan), "NaN"),
+        (np.zeros((2, 8, 8)), "n_clusters=4 needs at least 4 rows, got n_samples=2"),
+        (np.zeros((20, 1, 1, 8, 8)), "shape"),
+        (np.zeros((0, 8, 8)), "0 sample"),
+        (np.zeros((20, 0, 8)), "shape"),
+        (np.full((20, 3), "a"), "Convert"),
+    ],
+)
+def test_bad_rows_are_named_and_leave_the_model_alone(X, message: str) -> None:
+    model = DeepTELL(4, recipe=QUICK, random_state=0).fit(IMAGES)
+    centers, features = model.cluster_centers_, model.n_features_in_
+    with pytest.raises(InputError, match=message):
+        model.fit(X)
+    assert model.cluster_centers_ is centers
+    assert model.n_features_in_ == features
+
+
+def test_other_shapes_are_refused_after_fit(fitted: DeepTELL) -> None:
+    for X in (np.zeros((5, 7)), np.zeros((5, 8, 7)), np.zeros((5, 3, 8, 8))):
+        with pytest.raises(InputError):
+            fitted.predict(X)
+    with pytest.raises(InputError, match="Z must have 10 columns, got 3"):
+        fitted.inverse_transform(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_clusters": 0},
+        {"n_clusters": 2.5},
+        {"embedding_dim": 0},
+        {"epochs": -1},
+        {"n_init": 0},
+        {"recipe": "slow"},
+        {"encoder": "unet"},
+        {"decoder": "unet"},
+        {"encoder": None},
+        {"augment": "cutout"},
+        {"encoder": nn.Linear(3, 2)},
+        {"encoder": nn.Conv2d(1, 2, 3)},
+        {"max_time": -1.0},
+    ],
+)
+def test_bad_options_are_named(options: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        DeepTELL(**{"n_clusters": 3, "recipe": QUICK, **options}).fit(IMAGES)
+
+
+def test_recipes_check_their_options() -> None:
+    with pytest.raises(ParameterError, match="optimizer='sgd'"):
+        PaperRecipe(optimizer="sgd")
+
+
+@pytest.mark.parametrize("X", [np.zeros((30, 5)), np.ones((30, 8, 8)), np.zeros((30, 8, 8))])
+def test_constant_rows_do_not_break_the_fit(X: np.ndarray) -> None:
+    model = DeepTELL(2, recipe=QUICK, random_state=0).fit(X)
+    assert np.isfinite(model.loss_)
+
+
+def test_extreme_columns_are_standardised() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1e-300, 1.0, 1e300]
+    model = DeepTELL(2, recipe=QUICK, random_state=0).fit(X)
+    np.testing.assert_allclose(model.transform(X).std(), model.transform(X).std())
+    assert np.isfinite(model.loss_)
+
+
+# --- recipes -----------------------------------------------------------------------------------
+
+
+def test_paper_recipe_keeps_the_run_with_the_smallest_loss() -> None:
+    model = DeepTELL(3, recipe="paper", epochs=2, n_init=3, random_state=0).fit(IMAGES)
+    losses = [run["loss"] for run in model.runs_]
+    assert len(set(losses)) == 3
+    assert model.loss_ == min(losses)
+    assert [run["chosen"] for run in model.runs_] == [loss == min(losses) for loss in losses]
+    assert model.table_loss_ == pytest.approx(0.01 * (2 - (2 - model.loss_) / 3))
+    assert model.layer_.alpha == 0.001
+
+
+def test_paper_recipe_switches_for_the_ablations() -> None:
+    recipe = PaperRecipe(epochs=1, n_init=1, optimizer="adam", normalize_gradient=False)
+    model = DeepTELL(3, recipe=recipe, encoder="fcn", random_state=0).fit(IMAGES)
+    assert not model.layer_.normalize_gradient
+    assert model.n_iter_ == 1
+
+
+def test_two_stage_fixes_the_features() -> None:
+    recipe = PaperRecipe(epochs=2, n_init=1, two_stage=True)
+    seen: list[torch.Tensor] = []
+
+    class Watch(Hook):
+        def on_epoch_end(self, loop: Loop, record: dict[str, object]) -> None:
+            if record["stage"] == "features":
+                seen.append(next(loop.objective.encoder.parameters()).detach().clone())
+
+    model = DeepTELL(3, recipe=recipe, random_state=0, hooks=[Watch()]).fit(IMAGES)
+    assert [line["stage"] for line in model.history_] == ["features"] * 2 + ["centers"] * 2
+    assert torch.equal(next(model.encoder_.parameters()), seen[-1])
+    assert model.history_[-1]["movement"] > 0
+
+
+def test_augmentation_takes_names_and_callables() -> None:
+    calls: list[int] = []
+
+    def noise(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        calls.append(len(x))
+        return x + 0.1 * torch.rand(x.shape, generator=generator)
+
+    for augment in ("affine", noise):
+        model = DeepTELL(3, recipe=QUICK, augment=augment, random_state=0).fit(IMAGES)
+        assert np.isfinite(model.loss_)
+    assert calls
+
+
+def test_max_time_stops_early_with_a_model() -> None:
+    model = DeepTELL(3, recipe="paper", max_time=1.0, random_state=0).fit(IMAGES)
+    assert len(model.runs_) < 5
+    assert model.predict(IMAGES).shape == (120,)
+
+
+def test_same_seed_same_model_whatever_torch_drew_before() -> None:
+    models = []
+    for draws in (1, 5):
+        torch.rand(draws)
+        models.append(DeepTELL(3, recipe=QUICK, encoder="fcn", random_state=3).fit(IMAGES))
+    assert np.array_equal(models[0].cluster_centers_, models[1].cluster_centers_)
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+def test_partial_fit_moves_the_centres_and_on_request_the_networks() -> None:
+    model = DeepTELL(4, recipe=QUICK, random_state=0).partial_fit(IMAGES[:60])
+    weight = next(model.encoder_.parameters()).detach().clone()
+    centers = model.cluster_centers_.copy()
+    model.partial_fit(IMAGES[60:])
+    assert torch.equal(next(model.encoder_.parameters()), weight)
+    assert not np.array_equal(model.cluster_centers_, centers)
+    model.partial_fit(IMAGES[60:], encoder=True)
+    assert not torch.equal(next(model.encoder_.parameters()), weight)
+    assert [line["rows"] for line in model.stream_] == [60, 60]
+    model.partial_fit(IMAGES[:1], encoder=True)
+    assert model.labels_.shape == (1,)
+
+
+def test_failed_partial_fit_leaves_the_model_alone(fitted: DeepTELL) -> None:
+    model = clone(fitted).fit(IMAGES)
+    centers = model.cluster_centers_
+    with pytest.raises(InputError):
+        model.partial_fit(np.full((5, 8, 8), np.nan))
+    assert model.cluster_centers_ is centers
+
+
+# --- networks of the user's own ----------------------------------------------------------------
+
+
+class OwnEncoder(nn.Sequential):
+    """Importable and buildable without arguments."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(64, 5))
+
+
+def own_decoder() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 64), nn.Unflatten(1, (1, 8, 8)))
+
+
+def test_an_encoder_alone_has_no_reconstruction_loss() -> None:
+    encoder = OwnEncoder()
+    before = encoder[1].weight.detach().clone()
+    model = DeepTELL(3, encoder=encoder, recipe=QUICK, random_state=0).fit(IMAGES / 16)
+    assert torch.equal(encoder[1].weight, before)  # the option is not trained, a copy is
+    assert model.cluster_centers_.shape == (3, 5)
+    assert all("reconstruction" not in line for line in model.history_)
+    with pytest.raises(ParameterError, match="needs a decoder"):
+        model.decode_centers()
+
+
+def test_a_pair_of_modules_reconstructs() -> None:
+    model = DeepTELL(3, encoder=OwnEncoder(), decoder=own_decoder(), recipe=QUICK)
+    model.fit(IMAGES / 16)
+    assert model.history_[0]["reconstruction"] > 0
+    assert model.decode_centers().shape == (3, 8, 8)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def reload(folder: Path) -> DeepTELL:
+    saved = read_model(folder)
+    assert saved.kind == "DeepTELL"
+    return DeepTELL._from_saved(saved)
+
+
+def test_saved_and_loaded_model_is_the_same(fitted: DeepTELL, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model", metadata={"data": "digits"})
+    loaded = reload(tmp_path / "model")
+    assert loaded.metadata_ == {"data": "digits"}
+    for method in ("predict", "predict_proba", "transform"):
+        assert np.array_equal(getattr(loaded, method)(IMAGES), getattr(fitted, method)(IMAGES))
+    assert np.array_equal(loaded.decode_centers(), fitted.decode_centers())
+    for name in ("loss_", "history_", "runs_", "n_iter_", "n_features_in_", "input_shape_"):
+        assert getattr(loaded, name) == getattr(fitted, name), name
+    assert np.array_equal(loaded.labels_, fitted.labels_)
+    loaded.partial_fit(IMAGES[:20])
+    assert len(loaded.stream_) == 1
+
+
+def test_own_networks_are_kept_by_import_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = textwrap.dedent("""
+        from torch import nn
+        class Net(nn.Sequential):
+            def __init__(self):
+                super().__init__(nn.Flatten(), nn.Linear(64, 5))
+        def wide():
+            return nn.Sequential(nn.Linear(5, 64), nn.Unflatten(1, (1, 8, 8)))
+    """)
+    (tmp_path / "own_networks.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    import own_networks
+
+    model = DeepTELL(3, encoder=own_networks.Net(), decoder="own_networks:wide", recipe=QUICK)
+    model.fit(IMAGES / 16).save(tmp_path / "model")
+    assert np.array_equal(reload(tmp_path / "model").labels_, model.labels_)
+
+    monkeypatch.delitem(sys.modules, "own_networks")
+    (tmp_path / "own_networks.py").unlink()
+    with pytest.raises(ModelFileError, match=r"own_networks:Net.*PYTHONPATH"):
+        reload(tmp_path / "model")
+
+
+def test_networks_that_cannot_come_back_are_refused_at_once(tmp_path: Path) -> None:
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    model = DeepTELL(3, encoder=encoder, recipe=QUICK).fit(IMAGES / 16)
+    with pytest.raises(ParameterError, match=r"encoder=Sequential.*package\.module:function"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+# --- interruption ------------------------------------------------------------------------------
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    import numpy as np
+    from sklearn.datasets import load_digits
+    import tell.estimators._deep_run as deep_run
+    from tell.core.loop import Hook
+    from tell.estimators.deep import DeepTELL
+    from tell.estimators._deep_paper import PaperRecipe
+
+    deep_run.CHECKPOINT_SECONDS = 0
+
+    class Kill(Hook):
+        def __init__(self, after):
+            self.left = after
+        def on_step_end(self, loop, losses):
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    X = load_digits().images[:120]
+    for number, kill_after in enumerate([0, 1, 3, 4, 0]):
+        child = os.fork()
+        if child == 0:
+            place = Path(sys.argv[1])
+            folder = place / ("whole" if number == 0 else "killed")
+            recipe = PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64)
+            model = DeepTELL(3, encoder="fcn", recipe=recipe, random_state=0, checkpoint=folder,
+                             hooks=[Kill(kill_after)]).fit(X)
+            numbers = [p.detach().numpy() for p in model.encoder_.parameters()]
+            np.savez(place / f"{folder.name}.npz", model.cluster_centers_, model.labels_, *numbers)
+            os._exit(folder.exists())  # the state of a complete run is cleared
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_killed_fit_goes_on_to_the_very_same_model(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(KILLED))
+    output = subprocess.check_output([sys.executable, script, tmp_path], text=True)
+    assert output.split() == ["0", "-9", "-9", "-9", "0"]
+    whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
+    for name in whole.files:
+        assert np.array_equal(whole[name], killed[name]), name
+
+
+def test_checkpoint_of_other_rows_is_refused(tmp_path: Path) -> None:
+    class Interrupt(Hook):
+        def on_epoch_end(self, loop: Loop, record: dict[str, object]) -> None:
+            raise KeyboardInterrupt
+
+    model = DeepTELL(3, recipe=QUICK, checkpoint=tmp_path / "run", random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).set_params(hooks=[Interrupt()]).fit(IMAGES)
+    with pytest.raises(ParameterError, match="other settings or other rows"):
+        model.fit(IMAGES[::-1])
+    model.fit(IMAGES)
+    assert not (tmp_path / "run").exists()
+
+
+class Explosive(nn.Module):
+    """Turns to NaN after some calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 5)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += self.training
+        z = self.linear(x.flatten(1))
+        return z if self.calls < 3 else z * torch.nan
+
+
+def test_divergence_is_reported_and_leaves_the_earlier_model() -> None:
+    model = DeepTELL(3, encoder=OwnEncoder(), recipe=QUICK, random_state=0).fit(IMAGES / 16)
+    centers = model.cluster_centers_
+    model.set_params(encoder=Explosive(), epochs=5)
+    with pytest.raises(DivergedError, match="finite"):
+        model.fit(IMAGES / 16)
+    assert model.cluster_centers_ is centers
