@@ -71,6 +71,8 @@ def short_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        # Commands match columns by name themselves and hand on plain arrays.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
         warnings.showwarning = show
         yield
 

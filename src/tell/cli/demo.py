@@ -31,10 +31,9 @@ def command(
     from tell.data.sources import open_source
 
     source = open_source("digits")
-    rows = source.read()
     model = build(10, n_init=RESTARTS, seed=seed, visible=err.is_terminal and not (quiet or json))
-    fitted = fit_and_save(model, source, rows, folder / "model")
-    report = fitted | {"kmeans": run_kmeans(rows, seed)}
+    fitted = fit_and_save(model, source, folder / "model")
+    report = fitted | {"kmeans": run_kmeans(source.read(), seed)}
     print_json(report) if json else print_report(report)
 
 

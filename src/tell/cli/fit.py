@@ -46,7 +46,7 @@ def command(
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
     """
     from tell.cli.fitting import build, fit_and_save
-    from tell.cli.rows import in_memory, open_new
+    from tell.cli.rows import held, open_new
 
     check_free(folder, replace=force)
     source, preparation = open_new(
@@ -57,7 +57,7 @@ def command(
         impute=impute,
         one_hot=one_hot,
     )
-    rows = in_memory(source)  # before anything slow, so that bad rows are reported at once
+    source = held(source)  # before anything slow, so that bad rows are reported at once
     model = build(
         clusters,
         deep=deep,
@@ -68,7 +68,7 @@ def command(
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )
-    result = fit_and_save(model, source, rows, folder, label=label, preparation=preparation)
+    result = fit_and_save(model, source, folder, label=label, preparation=preparation)
     print_json(result) if json else print_fit(result)
 
 

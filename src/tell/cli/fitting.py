@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tell.cli.clusters import Assessment, assess, describe
-from tell.cli.rows import slices
-from tell.data.chunks import Chunk, Source
+from tell.data.chunks import Source
 from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError
 
@@ -44,25 +43,20 @@ def build(
 def fit_and_save(
     model: Any,
     source: Source,
-    rows: Chunk | None,
     folder: Path,
     *,
     label: str | None = None,
     preparation: Preparation | None = None,
 ) -> dict[str, Any]:
-    """Fit, hold the model against its rows, save it, and say all that came out as data.
-
-    `rows` are those of the source, read already, or None where they are too many to hold.
-    """
+    """Fit, hold the model against its rows, save it, and say all that came out as data."""
     started = time.perf_counter()
-    if rows is None:
-        model.fit(source)
-    else:
+    if hasattr(model, "encoder"):
         # Deep models tell images from tables by their shape.
-        deep = hasattr(model, "encoder")
-        model.fit(rows.X.reshape(-1, *source.shape) if deep else rows.X)
+        model.fit(source.read().X.reshape(-1, *source.shape))
+    else:
+        model.fit(source)
     seconds = time.perf_counter() - started
-    found = assess(model, source.chunks() if rows is None else slices(rows))
+    found = assess(model, source.chunks())
     result = _summary(model, found) | {
         "seconds": round(seconds, 3),
         "data": source.name,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import signal
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tell.cli.clusters import distances
 from tell.cli.console import say
+from tell.cli.rows import kept
 from tell.exceptions import DriftWarning
 from tell.progress import progress
 
@@ -32,23 +32,27 @@ class Learning:
     model : TELL or DeepTELL
     folder : Path
         Where the model is saved.
-    data : str
-        Name of the rows, to recognise an update that was interrupted.
+    source : Source
+        The rows. Its name recognises an update that was interrupted.
     resume : bool
         Whether to pass over the rows that the interrupted update had saved.
     score : bool
         Whether to score rows before learning from them.
     """
 
-    def __init__(self, model: Any, folder: Path, data: str, *, resume: bool, score: bool) -> None:
+    def __init__(
+        self, model: Any, folder: Path, source: Source, *, resume: bool, score: bool
+    ) -> None:
         self.model, self.folder = model, folder
-        self._metadata: dict[str, Any] = dict(model.metadata_)
+        self._metadata = kept(model)
         self._before = int(self._metadata.get("rows_seen") or 0)
         interrupted = self._metadata.get("update") or {}
-        same = interrupted.get("data") == data and not interrupted.get("finished", True)
+        # A stream that starts again brings new rows; only a file has some that were learned.
+        same = source.rereadable and interrupted.get("data") == source.name
+        same &= not interrupted.get("finished", True)
         self._unfinished = int(interrupted["rows"]) if same else 0
         self._pass_over = self._unfinished if resume else 0
-        self._data, self._score = data, score
+        self._data, self._score = source.name, score
         self.rows = self.saved = self._skipped = self._drifts = 0
         self._position = self._pass_over
         self._loss = 0.0
@@ -95,11 +99,9 @@ class Learning:
         """Write model and count of rows together, so that the one is never without the other."""
         done = {"data": self._data, "rows": self._position, "finished": finished}
         # How near the members are to the centres was measured for the rows of the fit alone.
-        kept = {key: value for key, value in self._metadata.items() if key != "spread"}
-        self.model.save(
-            self.folder,
-            metadata=kept | {"rows_seen": self._before + self.rows, "update": done},
-        )
+        notes = {key: value for key, value in self._metadata.items() if key != "spread"}
+        notes |= {"rows_seen": self._before + self.rows, "update": done}
+        self.model.save(self.folder, metadata=notes)
         self.saved = self.rows
 
     def summary(self) -> dict[str, Any]:
@@ -133,56 +135,83 @@ def learn_all(
 
     A row that cannot be used raises its error; what was saved before stays.
     """
-    last = time.monotonic()
-    with progress("update", source.n_rows, visible=visible) as bar, Interruption() as interruption:
+
+    def save_now() -> None:
+        if learning.rows > learning.saved:
+            learning.save(finished=False)
+            if not visible:
+                say(f"saved after {learning.rows:,} rows")
+
+    finished = False
+    with (
+        progress("update", source.n_rows, visible=visible) as bar,
+        Interruption(save_now, save_seconds) as interruption,
+    ):
         try:
             for chunk in source.chunks():
                 with interruption.put_off():
                     learning.take(chunk)
-                    due = learning.rows - learning.saved >= save_rows
-                    if due or time.monotonic() - last >= save_seconds:
-                        learning.save(finished=False)
-                        last = time.monotonic()
-                        if not visible:
-                            say(f"saved after {learning.rows:,} rows")
+                    if learning.rows - learning.saved >= save_rows:
+                        save_now()
                 bar.update(chunk.start + len(chunk), rows=f"{learning.rows:,}")
+            finished = True
         except KeyboardInterrupt:
-            interruption.ignore()
-            learning.save(finished=False)
-            return False
+            pass
         interruption.ignore()
-        learning.save(finished=True)
-    return True
+        learning.save(finished=finished)
+    return finished
 
 
 class Interruption:
-    """Lets Ctrl-C and SIGTERM stop the waiting for rows, but not the learning or the saving."""
+    """What happens between batches: regular saves, and the end when Ctrl-C or SIGTERM asks for it.
 
-    def __init__(self) -> None:
-        self._busy = self._asked = False
+    Signals interrupt the waiting for rows, but never the learning from them or the saving.
+
+    Parameters
+    ----------
+    save : callable
+        Called every `seconds`, also while no row arrives.
+    seconds : float
+    """
+
+    def __init__(self, save: Callable[[], None], seconds: float) -> None:
+        self._save, self._seconds = save, seconds
+        self._busy = self._stop = self._due = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Interruption:
+    def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
+            self._before[number] = signal.signal(number, self._on_stop)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_time)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._asked = True
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
         if not self._busy:
             raise KeyboardInterrupt
 
+    def _on_time(self, number: int, frame: FrameType | None) -> None:
+        self._due = True
+        if not self._busy:
+            with self.put_off():
+                pass
+
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """Let the block finish; then stop, if that was asked for meanwhile."""
+        """Let the block finish, then do what was asked for meanwhile."""
         self._busy = True
         yield
+        if self._due:
+            self._due = False
+            self._save()
         self._busy = False
-        if self._asked:
+        if self._stop:
             raise KeyboardInterrupt
 
     def ignore(self) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tell.cli.clusters import MOST_SHOWN, describe, print_clusters, print_metrics
 from tell.cli.console import out, plain, table
-from tell.cli.rows import feature_names
+from tell.cli.rows import feature_names, kept
 
 # Centres with more columns than this are told by the columns in which they stand out.
 MOST_COLUMNS = 6
@@ -21,7 +21,7 @@ MOST_TOLD = 3
 
 def describe_model(model: Any) -> dict[str, Any]:
     """Everything `tell show` prints but the centres, as data."""
-    known = model.metadata_
+    known = kept(model)
     spread = known.get("spread")
     sizes = np.asarray(model.cluster_sizes_)
     return {

@@ -55,7 +55,7 @@ def open_like(
     from tell.data.sources import open_source
     from tell.data.tables import TableSource
 
-    saved = model.metadata_.get("preparation")
+    saved = kept(model).get("preparation")
     if saved is not None:
         preparation = Preparation.from_json(saved)
         needed = [column.name for column in preparation.columns]
@@ -77,8 +77,13 @@ def open_like(
 
 def feature_names(model: Any) -> list[str] | None:
     """The names of the model's features, if its data had names."""
-    found = model.metadata_.get("features", getattr(model, "feature_names_in_", None))
+    found = getattr(model, "feature_names_in_", kept(model).get("features"))
     return None if found is None else [str(name) for name in found]
+
+
+def kept(model: Any) -> dict[str, Any]:
+    """What the command noted in the model; nothing if it was saved from Python."""
+    return dict(getattr(model, "metadata_", None) or {})
 
 
 def _has_names(data: str) -> bool:
@@ -88,23 +93,20 @@ def _has_names(data: str) -> bool:
     return data == "-" or open_source(data).feature_names is not None
 
 
-def in_memory(source: Source) -> Chunk | None:
-    """Read all rows, or give None if they are too many to hold."""
+def held(source: Source) -> Source:
+    """Read the rows once and hold them, if memory allows; else give the source as it is."""
+    from tell.data.arrays import ArraySource
+
     most = IN_MEMORY // (4 * source.n_features)
     if source.rereadable and (source.n_rows or 0) > most:
-        return None
-    # The number of rows of a CSV is known only after reading it.
+        return source
+    # The number of rows of a CSV is known only after reading it; a stream has no second chance.
     rows = source.read(most + 1 if source.rereadable else None)
-    return rows if len(rows) <= most or not source.rereadable else None
-
-
-def slices(rows: Chunk, size: int = 65536) -> Iterator[Chunk]:
-    """Cut rows in memory into chunks."""
-    from tell.data.chunks import Chunk
-
-    for start in range(0, len(rows), size):
-        part = slice(start, start + size)
-        yield Chunk(rows.X[part], None if rows.y is None else rows.y[part], start)
+    if len(rows) > most and source.rereadable:
+        return source
+    copy = ArraySource(rows.X, y=rows.y, name=source.name, shape=source.shape)
+    copy.feature_names = source.feature_names
+    return copy
 
 
 def watched(source: Source, verb: str, *, visible: bool) -> Iterator[Chunk]:

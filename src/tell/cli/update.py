@@ -55,7 +55,7 @@ def command(
     save_seconds: Annotated[
         float,
         typer.Option(
-            metavar="S", min=0.0, help="Save at least every S seconds.", rich_help_panel=_SAVING
+            metavar="S", min=0.1, help="Save at least every S seconds.", rich_help_panel=_SAVING
         ),
     ] = 10.0,
     json: options.Json = False,
@@ -80,7 +80,7 @@ def command(
     if half_life is not None:
         fitted.set_params(half_life=half_life)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch)
-    learning = Learning(fitted, model, source.name, resume=resume, score=prequential)
+    learning = Learning(fitted, model, source, resume=resume, score=prequential)
     say(learning.opening())
     bar = err.is_terminal and not (quiet or json)
     finished = learn_all(
