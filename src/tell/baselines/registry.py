@@ -9,11 +9,14 @@ from typing import Any
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.mixture import GaussianMixture
 
+from tell.baselines._base import LimitedClusterer
+from tell.baselines.dec import DEC
 from tell.baselines.fuzzy import FuzzyCMeans
 from tell.baselines.lsc import LSC
 from tell.baselines.nmf import GraphNMF
 from tell.baselines.slrr import SLRR
 from tell.baselines.subspace import LRR, LSR
+from tell.baselines.vade import VaDE
 from tell.baselines.zac import ZAC
 from tell.exceptions import ParameterError
 
@@ -37,6 +40,11 @@ class Method:
     defaults: dict[str, Any]
     count: str = "n_clusters"
 
+    @property
+    def limited(self) -> bool:
+        """Whether memory grows as n², so that the class takes `sample` and `memory_limit`."""
+        return isinstance(self.build, type) and issubclass(self.build, LimitedClusterer)
+
 
 METHODS: dict[str, Method] = {
     "kmeans": Method(KMeans, "Lloyd 1982", {"n_init": 10}),
@@ -58,6 +66,8 @@ METHODS: dict[str, Method] = {
     "lsc-k": Method(LSC, "Cai & Chen 2015", {"landmarks": "k-means"}),
     "nmf": Method(GraphNMF, "Cai et al. 2011", {}),
     "zac": Method(ZAC, "Zhao & Tang 2008", {}),
+    "dec": Method(DEC, "Xie et al. 2016", {}),
+    "vade": Method(VaDE, "Jiang et al. 2017", {}),
 }
 
 

@@ -1,0 +1,122 @@
+"""The pre-trained autoencoder that DEC, VaDE and the comparison's features start from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tell.baselines._base import Clusterer, Labels, Matrix, require
+from tell.core.autoencoder import Autoencoder, perceptron
+from tell.core.batches import Batches
+from tell.core.loop import Loop, StopWhenSettled
+from tell.core.objective import Objective, Reconstruction
+
+
+def unit_power(X: Matrix) -> Matrix:
+    """Scale all of X (n, d) by one number so that the mean square is 1 (Xie et al. 2016, sec. 4.3).
+
+    >>> unit_power(np.array([[3.0, -3.0]]))
+    array([[ 1., -1.]])
+    """
+    return np.asarray(X / (np.sqrt(np.mean(np.square(X))) or 1.0))
+
+
+@contextmanager
+def torch_seed(seed: int) -> Iterator[None]:
+    """Seed torch inside, leave the caller's random state as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def train(
+    objective: Objective, batches: Batches, *, epochs: int, rate: float, settle: bool = False
+) -> None:
+    """Train by Adam on the project's loop; `settle` stops once fewer than 0.1 % of labels move."""
+    optimizer = torch.optim.Adam(objective.parameters(), lr=rate)
+    hooks = [StopWhenSettled()] if settle else []
+    Loop(objective, batches, optimizer, epochs=epochs, hooks=hooks).run()
+    objective.eval()
+
+
+def pretrained(
+    batches: Batches,
+    hidden: Sequence[int],
+    embedding_dim: int,
+    epochs: int,
+    output: nn.Module | None = None,
+) -> Autoencoder:
+    """Train a fully connected autoencoder to rebuild its input; its embedding is unrestricted.
+
+    `output` is applied to what the decoder gives while training, and is not part of the result.
+
+    >>> with torch_seed(0):
+    ...     encoder, decoder = pretrained(Batches(torch.rand(8, 5)), (4,), 2, epochs=1)
+    >>> encoder(torch.rand(3, 5)).shape
+    torch.Size([3, 2])
+    """
+    encoder, decoder = perceptron(batches.stored.shape[1:], embedding_dim, hidden)
+    # These methods compare distances in the embedding: without the last step to the unit sphere.
+    encoder = nn.Sequential(*list(encoder.children())[:-1])
+    rebuild = nn.Sequential(decoder, output or nn.Identity())
+    train(Reconstruction(encoder, rebuild), batches, epochs=epochs, rate=1e-3)
+    return Autoencoder(encoder, decoder)
+
+
+@torch.no_grad()
+def embed(encoder: nn.Module, batches: Batches) -> Tensor:
+    """Encode all rows in their order: (n, p).
+
+    >>> embed(nn.Identity(), Batches(torch.eye(2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return torch.cat([encoder(part) for part in batches.in_order()])
+
+
+def autoencoder_features(
+    X: Matrix, *, embedding_dim: int = 10, epochs: int = 50, random_state: int = 0
+) -> Matrix:
+    """Features (n, embedding_dim) of a pre-trained 500-500-2000 autoencoder, for any method.
+
+    >>> autoencoder_features(np.eye(4), embedding_dim=2, epochs=1).shape
+    (4, 2)
+    """
+    with torch_seed(random_state):
+        batches = Batches(torch.from_numpy(unit_power(X).astype(np.float32)), seed=random_state)
+        encoder, _ = pretrained(batches, (500, 500, 2000), embedding_dim, epochs)
+        return np.asarray(embed(encoder, batches).numpy())
+
+
+class DeepClusterer(Clusterer):
+    """Scale the rows, seed torch and leave the training to `_train`."""
+
+    hidden: Sequence[int]
+    embedding_dim: int
+    pretrain_epochs: int
+    epochs: int
+    batch_size: int
+
+    def _cluster(self, X: Matrix, rng: np.random.RandomState) -> Labels:
+        for name in ("embedding_dim", "pretrain_epochs", "epochs", "batch_size"):
+            value = getattr(self, name)
+            require(value >= 1, f"{name} must be at least 1, got {value!r}")
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        rows = torch.from_numpy(np.ascontiguousarray(self._scaled(X), dtype=np.float32))
+        with torch_seed(seed):
+            batches = Batches(rows, self.batch_size, seed=seed)
+            return np.asarray(self._train(batches, rng).numpy(), dtype=np.int64)
+
+    def _pretrained(self, batches: Batches, output: nn.Module | None = None) -> Autoencoder:
+        return pretrained(batches, self.hidden, self.embedding_dim, self.pretrain_epochs, output)
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        return unit_power(X)
+
+    @abstractmethod
+    def _train(self, batches: Batches, rng: np.random.RandomState) -> Tensor:
+        """Labels (n,) after pre-training and the method's own training."""

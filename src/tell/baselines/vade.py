@@ -1,0 +1,155 @@
+"""Variational deep embedding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from sklearn.mixture import GaussianMixture
+from torch import Tensor, nn
+
+from tell.baselines._base import Matrix
+from tell.baselines.pretraining import DeepClusterer, embed, train, unit_power
+from tell.core.autoencoder import Autoencoder
+from tell.core.batches import Batch, Batches
+from tell.core.objective import Losses, Objective
+
+
+class MixturePrior(nn.Module):
+    """The prior of the embedding: k Gaussians (p dimensions) with diagonal covariances."""
+
+    def __init__(self, mixture: GaussianMixture) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(_tensor(np.log(mixture.weights_)))
+        self.means = nn.Parameter(_tensor(mixture.means_))
+        self.log_variances = nn.Parameter(_tensor(np.log(mixture.covariances_)))
+
+    def log_joint(self, z: Tensor) -> Tensor:
+        """log π_c + log N(z; μ_c, σ_c²): (n, k)."""
+        gap = (z[:, None] - self.means).square() / self.log_variances.exp()
+        density = -0.5 * (math.log(2 * math.pi) + self.log_variances + gap).sum(dim=2)
+        return torch.log_softmax(self.logits, dim=0) + density
+
+    def cross_entropy(self, mean: Tensor, log_variance: Tensor) -> Tensor:
+        """−E[log N(z; μ_c, σ_c²)] under z ~ N(mean, variance): (n, k)."""
+        spread = log_variance.exp()[:, None] + (mean[:, None] - self.means).square()
+        terms = math.log(2 * math.pi) + self.log_variances + spread / self.log_variances.exp()
+        return 0.5 * terms.sum(dim=2)
+
+
+class VaDEObjective(Objective):
+    """The negative evidence lower bound of every row (eq. 14 of VaDE), with one sample of z."""
+
+    def __init__(self, autoencoder: Autoencoder, prior: MixturePrior, *, bernoulli: bool) -> None:
+        super().__init__()
+        *trunk, last = autoencoder.encoder.children()
+        self.trunk, self.mean = nn.Sequential(*trunk), cast(nn.Linear, last)
+        # Nearly no noise at first, so that the pre-trained embedding is not washed away.
+        self.log_variance = nn.Linear(self.mean.in_features, self.mean.out_features)
+        nn.init.zeros_(self.log_variance.weight)
+        nn.init.constant_(self.log_variance.bias, -4.0)
+        self.decoder, self.prior, self.bernoulli = autoencoder.decoder, prior, bernoulli
+
+    def losses(self, batch: Batch) -> Losses:
+        """Return −log p(x|z) and the divergence of q(z, c|x) from the prior."""
+        hidden = self.trunk(batch.x)
+        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
+        z = mean + torch.randn_like(mean) * (log_variance / 2).exp()
+        log_gamma = torch.log_softmax(self.prior.log_joint(z), dim=1)
+        gamma = log_gamma.exp()
+        entropy_z = 0.5 * (math.log(2 * math.pi) + 1 + log_variance).sum(dim=1)
+        log_pi = torch.log_softmax(self.prior.logits, dim=0)
+        against_prior = self.prior.cross_entropy(mean, log_variance) + log_gamma - log_pi
+        terms = {
+            "reconstruction": self._reconstruction(batch.x, self.decoder(z)),
+            "divergence": (gamma * against_prior).sum(dim=1) - entropy_z,
+        }
+        return Losses(terms, gamma.argmax(dim=1))
+
+    def _reconstruction(self, x: Tensor, output: Tensor) -> Tensor:
+        if self.bernoulli:
+            return F.binary_cross_entropy_with_logits(output, x, reduction="none").sum(dim=1)
+        return 0.5 * (x - output).square().sum(dim=1)
+
+    def centers(self) -> Tensor:
+        """Return the means of the mixture (k, p)."""
+        return self.prior.means
+
+
+class VaDE(DeepClusterer):
+    """Variational deep embedding (Jiang et al., IJCAI 2017).
+
+    A variational autoencoder whose prior is a mixture of k Gaussians, trained on the evidence
+    lower bound ``E[log p(x|z)] − KL(q(z, c|x) ‖ p(z, c))`` with ``q(c|x) = p(c|z)``; a row's label
+    is its most probable component. The autoencoder is pre-trained and the mixture fitted to its
+    embedding first. Rows without negative entries are scaled to [0, 1] and seen as Bernoulli
+    means, others as Gaussian. Time O(n · weights) per epoch, memory O(n d + weights).
+
+    Parameters
+    ----------
+    n_clusters : int
+    hidden, embedding_dim, pretrain_epochs, epochs, batch_size
+        As in `DEC`.
+    learning_rate : float
+        Of the variational phase.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : ndarray (n,)
+    cluster_centers_ : ndarray (n_clusters, embedding_dim)
+        Means of the mixture.
+
+    Examples
+    --------
+    >>> X = [[0.0, 1.0], [0.1, 1.0], [1.0, 0.0], [1.0, 0.1]]
+    >>> model = VaDE(2, hidden=(8,), embedding_dim=2, pretrain_epochs=5, epochs=5, random_state=0)
+    >>> model.fit(X).cluster_centers_.shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        hidden: Sequence[int] = (500, 500, 2000),
+        embedding_dim: int = 10,
+        pretrain_epochs: int = 50,
+        epochs: int = 50,
+        batch_size: int = 256,
+        learning_rate: float = 1e-3,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.hidden = hidden
+        self.embedding_dim = embedding_dim
+        self.pretrain_epochs = pretrain_epochs
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        return X / (X.max() or 1.0) if X.min() >= 0 else unit_power(X)
+
+    def _train(self, batches: Batches, rng: np.random.RandomState) -> Tensor:
+        bernoulli = bool(batches.stored.min() >= 0)
+        autoencoder = self._pretrained(batches, nn.Sigmoid() if bernoulli else None)
+        embedding = embed(autoencoder.encoder, batches).numpy()
+        mixture = GaussianMixture(
+            self.n_clusters, covariance_type="diag", reg_covar=1e-4, random_state=rng
+        ).fit(embedding.astype(np.float64))
+        objective = VaDEObjective(autoencoder, MixturePrior(mixture), bernoulli=bernoulli)
+        train(objective, batches, epochs=self.epochs, rate=self.learning_rate)
+        self.cluster_centers_ = objective.centers().detach().numpy()
+        means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
+        with torch.no_grad():
+            return objective.prior.log_joint(means).argmax(dim=1)
+
+
+def _tensor(values: Matrix) -> Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float32))
