@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import MissingDependencyError
-from tell.explain.points import Counterfactual, nearest_in_cell
+from tell.explain.points import Change, Counterfactual, nearest_in_cell
 from tell.explain.view import Floats, ModelView, unit
 
 #: Points on the straight line from the baseline to the row where gradients are taken.
@@ -18,11 +19,11 @@ PATH_STEPS = 8
 
 
 def deep_reasons(
-    view: ModelView, x: NDArray[Any], j: int, k: int, baseline: Floats
+    view: ModelView, x: NDArray[Any], j: int, k: int, names: Sequence[str], baseline: Floats
 ) -> tuple[Floats, float, Counterfactual | None]:
     """Attributions (d,), the baseline's margin, and the counterfactual of one row (d,)."""
     amounts, rest = integrated_gradients(view, x[None], j, k, baseline)
-    return amounts[0], rest, None if j == k else decoded_counterfactual(view, x, k)
+    return amounts[0], rest, None if j == k else decoded_counterfactual(view, x, k, names)
 
 
 def integrated_gradients(
@@ -58,8 +59,10 @@ def integrated_gradients(
         return scores[:, j] - scores[:, k]
 
     def tensor(rows: NDArray[Any]) -> torch.Tensor:
-        shaped = rows.reshape(len(rows), *model.input_shape_)
-        return torch.as_tensor(shaped, dtype=torch.float32, device=device)
+        # The model's own scale is linear per input, so attributions hold in the user's units too.
+        channel = (1,) if len(model.input_shape_) == 2 else ()
+        shaped = rows.reshape(len(rows), *channel, *model.input_shape_)
+        return torch.as_tensor(model.scale_.apply(shaped), device=device)
 
     model.encoder_.eval()
     start = tensor(baseline[None])
@@ -71,7 +74,9 @@ def integrated_gradients(
     return found.detach().cpu().numpy().astype(np.float64).reshape(len(X), -1), rest
 
 
-def decoded_counterfactual(view: ModelView, x: NDArray[Any], k: int) -> Counterfactual:
+def decoded_counterfactual(
+    view: ModelView, x: NDArray[Any], k: int, names: Sequence[str]
+) -> Counterfactual:
     """From the embedding of a row (d,) to the boundary of cluster k, and on to its centre."""
     row = view.layer_rows(x[None])[0]
     reached = nearest_in_cell(view, row, k)
@@ -86,4 +91,7 @@ def decoded_counterfactual(view: ModelView, x: NDArray[Any], k: int) -> Counterf
     decoded = np.asarray(view.model.inverse_transform(way.astype(np.float32)), np.float64)
     path = decoded.reshape(len(way), -1)
     length = float(np.linalg.norm(row)) or 1.0
-    return Counterfactual(k, distance, distance / length, (), path[PATH_STEPS // 2], path)
+    here, there = path[0], path[PATH_STEPS // 2]
+    order = np.argsort(-np.abs(there - here), kind="stable")
+    changes = tuple(Change(names[f], int(f), float(here[f]), float(there[f])) for f in order)
+    return Counterfactual(k, distance, distance / length, changes, there, path)

@@ -44,7 +44,7 @@ class Counterfactual:
     ----------
     cluster : the cluster that is reached
     distance : length of the change in the layer's space, and `relative` to the row's length
-    changes : features that change most, strongest first (tables)
+    changes : all features, strongest change first; for a deep model as the decoder draws them
     values : (d,) the changed row in the data's own units; None if the model cannot draw it
     path : (steps, d) decoded rows from this row over the boundary to the other centre (deep)
     """
@@ -201,7 +201,7 @@ def describe_point(
     if view.kind == "deep":
         from tell.explain.deep import deep_reasons
 
-        amounts, rest, found = deep_reasons(view, x, j, k, baseline)
+        amounts, rest, found = deep_reasons(view, x, j, k, names, baseline)
         method, reasons = "integrated gradients", contributions(names, x, amounts)
     else:
         reasons, found = linear_reasons(view, x, j, k, names)

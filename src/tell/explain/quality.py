@@ -27,7 +27,7 @@ class Faithfulness:
     ----------
     n_rows : rows tried
     n_removed : features removed per row
-    stated, measured : mean relative loss of margin as the explanation states it, and in truth
+    stated, measured : part of all margins that is lost, as the explanations state it, and in truth
     random : the same when as many features are removed at random
     correlation : between stated and measured loss, row by row
     better_than_random : share of rows where the named features cost more margin than random ones
@@ -66,12 +66,10 @@ def measure_quality(
     seed: int = 0,
 ) -> QualityFacts:
     """Faithfulness, stability and surrogate agreement on sampled rows."""
-    dtype = np.asarray(view.model.cluster_centers_).dtype  # k-means insists on the dtype of its fit
-    predicted = np.asarray(view.model.predict(sample.X.astype(dtype, copy=False)))
     several = len(np.unique(sample.labels)) > 1
     return QualityFacts(
         n_sample=len(sample),
-        agreement=float(np.mean(predicted == sample.labels)),
+        agreement=float(np.mean(view.predict(sample.X) == sample.labels)),
         faithfulness=measure_faithfulness(view, sample, baseline, seed) if several else None,
         stability=measure_stability(view, sample, seed) if several else None,
         surrogate=fit_surrogate(sample, names, seed) if several else None,
@@ -98,15 +96,16 @@ def measure_faithfulness(
     )
     named = np.argsort(-amounts, axis=1)[:, :count]
     chance = np.argsort(random.random(amounts.shape), axis=1)[:, :count]
-    stated = np.take_along_axis(amounts, named, axis=1).sum(axis=1) / part.margin
+    stated = np.take_along_axis(amounts, named, axis=1).sum(axis=1)
     measured = _lost_margin(view, part, neutral, named)
     by_chance = _lost_margin(view, part, neutral, chance)
+    total = float(part.margin.sum())
     return Faithfulness(
         n_rows=len(part),
         n_removed=count,
-        stated=float(stated.mean()),
-        measured=float(measured.mean()),
-        random=float(by_chance.mean()),
+        stated=float(stated.sum() / total),
+        measured=float(measured.sum() / total),
+        random=float(by_chance.sum() / total),
         correlation=_correlation(stated, measured),
         better_than_random=float(np.mean(measured > by_chance)),
     )
@@ -138,13 +137,13 @@ def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
 def _lost_margin(
     view: ModelView, part: Assigned, neutral: NDArray[Any], removed: NDArray[Any]
 ) -> Floats:
-    """Relative loss of the margin (n,) when the columns `removed` (n, m) turn neutral."""
+    """Loss of margin (n,) when the columns `removed` (n, m) turn neutral."""
     X = np.array(part.X, np.float64)
     np.put_along_axis(X, removed, np.take_along_axis(neutral, removed, axis=1), axis=1)
     squared = view.squared_distances(view.layer_rows(X))
     rows = np.arange(len(X))
     left = squared[rows, part.runner_up] - squared[rows, part.labels]
-    return np.asarray((part.margin - left) / part.margin)
+    return np.asarray(part.margin - left)
 
 
 def _correlation(first: Floats, second: Floats) -> float:

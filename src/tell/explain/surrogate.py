@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,19 +36,18 @@ class Surrogate:
     rules: tuple[Rule, ...]
 
 
-def fit_surrogate(
-    sample: Assigned, names: Sequence[str], seed: int, max_depth: int = 4
-) -> Surrogate | None:
+def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogate | None:
     """Fit on one half of the sampled rows, measure on the other; None for fewer than 20 rows."""
     from sklearn.tree import DecisionTreeClassifier
 
     if len(sample) < 20:
         return None
+    k = len(np.unique(sample.labels))
     order = np.random.default_rng(seed).permutation(len(sample))
     learn, check = np.array_split(order, 2)
     tree = DecisionTreeClassifier(
-        max_depth=max_depth,
-        max_leaf_nodes=max(8, 2 * len(np.unique(sample.labels))),
+        max_depth=max(4, math.ceil(math.log2(k)) + 2),  # room for k leaves, short enough to read
+        max_leaf_nodes=max(8, 2 * k),
         random_state=seed,
     )
     tree.fit(sample.X[learn], sample.labels[learn])

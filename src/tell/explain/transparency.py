@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tell.explain.clusters import percent
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
 
@@ -135,7 +136,7 @@ def _activation(view: ModelView, found: Scan) -> Part:
         (
             ("Temperature τ", f"{view.temperature:g}"),
             ("Median margin", f"{np.median(found.sample.margin):.4g}"),
-            ("Median clearness", f"{np.median(found.sample.clearness):.0%}"),
+            ("Median clearness", percent(float(np.median(found.sample.clearness)))),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -49,11 +50,21 @@ class ModelView:
     def scaled(self, X: ArrayLike) -> Floats:
         """Rows (n, d) after the model's own scaler; for a deep model, their embedding (n, p)."""
         if self.kind == "deep":
-            return np.asarray(self.model.transform(np.asarray(X, np.float32)), np.float64)
+            return np.asarray(self._ask("transform", np.asarray(X, np.float32)), np.float64)
         rows = np.asarray(X, np.float64)
         if self.mean is not None and self.scale is not None:
             rows = (rows - self.mean) / self.scale
         return rows
+
+    def predict(self, X: NDArray[Any]) -> Ints:
+        """What the model itself answers for rows (n, d)."""
+        dtype = np.asarray(self.model.cluster_centers_).dtype  # k-means insists on that of its fit
+        return np.asarray(self._ask("predict", X.astype(dtype, copy=False)), np.int64)
+
+    def _ask(self, method: str, X: NDArray[Any]) -> Any:
+        with warnings.catch_warnings():  # columns are in the model's order here, only not named
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return getattr(self.model, method)(X)
 
     def unscaled(self, rows: Floats) -> Floats:
         """Undo the scaler: rows (n, d) back in the data's own units."""
@@ -102,15 +113,9 @@ def view_model(model: Any) -> ModelView:
 
 
 def unit(rows: Floats) -> Floats:
-    """Give every row unit length."""
+    """Give every row unit length; a row of zeros has no direction and stays as it is."""
     length = np.linalg.norm(rows, axis=1, keepdims=True)
-    if not np.all(length > 0):
-        row = int(np.flatnonzero(length[:, 0] == 0)[0])
-        raise InputError(
-            f"rows need a direction on the sphere, got only zeros in row {row}; "
-            'drop such rows or fit with geometry="euclidean"'
-        )
-    return rows / length
+    return np.asarray(rows / np.where(length > 0, length, 1.0))
 
 
 def feature_names(

@@ -1,0 +1,179 @@
+"""`tell explain`: write a report on a model, or say why one row is where it is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tell.cli import options
+from tell.cli.console import err, out, plain, print_json, say, table
+
+if TYPE_CHECKING:
+    from tell.explain import Comparison, Explanation
+    from tell.explain.points import PointFacts
+
+_OUTPUT = "Output"
+
+
+def command(
+    model: options.Model,
+    data: options.Data,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for the report. [default: report.html, none with --row or --json]",
+            rich_help_panel=_OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
+    row: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--row",
+            metavar="N",
+            help="Look closely at this row, counted from 0; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="OLD",
+            help="An older model: say which clusters stayed, split, merged or moved.",
+            show_default=False,
+        ),
+    ] = None,
+    map_method: Annotated[
+        Literal["tsne", "pca"],
+        typer.Option("--map", help="How the map is made; pca is quicker.", rich_help_panel=_OUTPUT),
+    ] = "tsne",
+    sample: Annotated[
+        int, typer.Option("--sample", min=10, help="Rows behind map and measurements.")
+    ] = 5000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of everything drawn.")] = 0,
+    label: options.Label = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say what the clusters are, why rows are where they are, and how far to trust it.
+
+    The report is one HTML file that works offline. With [bold]--row[/] the answer is printed
+    instead, and with [bold]--json[/] all facts are.
+
+    \b
+    [bold]Examples[/]
+      tell explain model flowers.csv --out report.html
+      tell explain model flowers.csv --row 17
+      tell explain new_model flowers.csv --against old_model
+    """
+    from tell import load
+    from tell.cli.rows import held, open_like
+    from tell.explain import compare, explain, write_report
+
+    fitted = load(model)
+    source = open_like(fitted, data, label=label)
+    if against is not None:
+        source = held(source)  # both models look at the rows
+    only_rows = bool(row) and target is None and not json
+    facts = explain(
+        fitted,
+        source,
+        rows=row or (),
+        map_method=None if only_rows else map_method,
+        quality=not only_rows,
+        sample_size=sample,
+        random_state=seed,
+        verbose=int(err.is_terminal and not (quiet or json)),
+    )
+    changes = compare(load(against), fitted, source) if against is not None else None
+    if target is None and not (only_rows or json):
+        target = Path("report.html")
+    if target is not None:
+        write_report(facts, target, comparison=changes, command=_command_line())
+        say(f"report written to {target}")
+    if json:
+        print_json(_as_json(facts, changes))
+    elif not quiet:
+        print_explanation(facts, changes, only_rows=only_rows)
+
+
+def _command_line() -> str:
+    return " ".join(["tell", *map(plain, sys.argv[1:])])
+
+
+def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, Any]:
+    from tell.explain.facts import as_plain
+
+    return facts.to_dict() | ({"changes": as_plain(changes)} if changes else {})
+
+
+def print_explanation(facts: Explanation, changes: Comparison | None, *, only_rows: bool) -> None:
+    """Print the chosen rows, or one line per cluster; then what changed."""
+    if only_rows:
+        for point in facts.points:
+            print_point(point, is_image=facts.data.shape is not None)
+    else:
+        grid = table("cluster", "rows", "summary", text=("summary",))
+        for cluster in facts.clusters:
+            grid.add_row(str(cluster.index), f"{cluster.size:,}", _text(cluster.summary))
+        out.print(grid)
+    if changes is not None:
+        out.print(f"\n[bold]Against the older model[/] (agreement {changes.agreement:.2f})")
+        for fate in changes.fates:
+            out.print(f"  {_text(fate.summary)}")
+
+
+def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
+    """Print why one row is where it is."""
+    out.print(f"[bold]{_text(point.summary)}[/]\n")
+    _print_attention(point)
+    if not is_image:
+        out.print(f"\n[bold]Contributions to the margin against cluster {point.runner_up}[/]")
+        _print_contributions(point, n)
+    total = sum(one.amount for one in point.contributions)
+    out.print(
+        f"\nmargin {point.margin:.6g} = sum of contributions {total:.6g}"
+        + (f" + baseline {point.baseline_margin:.6g}" if point.method != "exact" else "")
+        + f"   ({point.method}, off by {point.completeness_error:.0e})"
+    )
+    if point.counterfactual is not None and point.counterfactual.changes and not is_image:
+        out.print(f"\n[bold]Smallest change to cluster {point.counterfactual.cluster}[/]")
+        grid = table("feature", "now", "needed", text=("feature",))
+        for change in point.counterfactual.changes[:n]:
+            grid.add_row(_text(change.name), f"{change.before:.4g}", f"{change.after:.4g}")
+        out.print(grid)
+    out.print()
+
+
+def _print_attention(point: PointFacts) -> None:
+    grid = table("cluster", "attention", "", "squared distance", text=("",))
+    for j in point.attention.argsort()[::-1][:5].tolist():
+        share = float(point.attention[j])
+        bar = "█" * round(20 * share)
+        grid.add_row(str(j), f"{share:.1%}", bar, f"{point.squared_distances[j]:.4g}")
+    out.print(grid)
+
+
+def _print_contributions(point: PointFacts, n: int) -> None:
+    grid = table("feature", "value", "speaks", "amount", text=("feature", "speaks"))
+    for one in point.contributions[:n]:
+        side = f"for {point.cluster}" if one.amount > 0 else f"for {point.runner_up}"
+        grid.add_row(_text(one.name), f"{one.value:.4g}", side, f"{one.amount:+.4g}")
+    rest = point.contributions[n:]
+    if rest:
+        amount = sum(one.amount for one in rest)
+        grid.add_row(f"{len(rest)} others", "", "", f"{amount:+.4g}")
+    out.print(grid)
+
+
+def _text(value: str) -> str:
+    """Text from data: no control characters, no markup of the console."""
+    from rich.markup import escape
+
+    return escape(plain(value))
