@@ -38,42 +38,40 @@ class ArraySource(Source):
         scale: float = 1.0,
         chunk_rows: int = 65536,
     ) -> None:
-        sample = _sample_shape(array.shape, array.dtype, name) if shape is None else shape
-        self._array, self._y, self._scale, self._chunk_rows = array, y, scale, chunk_rows
+        sample = sample_shape(array.shape, array.dtype, name) if shape is None else shape
+        self._array, self._y, self._scale = array, y, scale
         self._positions, label = _positions(choice or Choice(), sample, name)
         if label is not None:
             self._y = array[:, label]
         if self._positions is not None:
             sample = (len(self._positions),)
-        super().__init__(name, sample, n_rows=len(array))
+        super().__init__(name, sample, chunk_rows=chunk_rows, n_rows=len(array))
 
     def _rows(self) -> Iterator[Chunk]:
-        for start in range(0, len(self._array), self._chunk_rows):
-            yield self._chunk(start)
+        for start in range(0, len(self._array), self.chunk_rows):
+            yield self._chunk(start, self.chunk_rows)
 
-    def _chunk(self, start: int) -> Chunk:
-        rows = slice(start, start + self._chunk_rows)
+    def _chunk(self, start: int, count: int) -> Chunk:
+        rows = slice(start, start + count)
         part = np.asarray(self._array[rows])
         if self._positions is not None:
             part = part[:, self._positions]
-        X = _as_float32(part.reshape(len(part), -1), self.name)
+        X = as_float32(part.reshape(len(part), -1), self.name)
         if self._scale != 1.0:
             X = X / np.float32(self._scale)
         finite(X, name=self.name, start=start, columns=None)
         return Chunk(X, None if self._y is None else np.asarray(self._y[rows]), start)
 
     def blocks(self) -> list[Block]:
-        return [
-            partial(_single, self._chunk, start)
-            for start in range(0, len(self._array), self._chunk_rows)
-        ]
+        rows = self.block_rows
+        return [partial(self._block, at, rows) for at in range(0, len(self._array), rows)]
+
+    def _block(self, start: int, rows: int) -> Iterator[Chunk]:
+        yield self._chunk(start, rows)
 
 
-def _single(make: Any, start: int) -> Iterator[Chunk]:
-    yield make(start)
-
-
-def _sample_shape(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> tuple[int, ...]:
+def sample_shape(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> tuple[int, ...]:
+    """Return the shape of one row of an array, or say why it cannot be rows."""
     if dtype.kind not in "biuf":
         raise InputError(
             f"{name}: values must be real numbers, got dtype {dtype}; encode or drop such columns"
@@ -102,7 +100,8 @@ def _positions(
     return list(map(int, features)), None if choice.label is None else int(choice.label)
 
 
-def _as_float32(array: NDArray[Any], name: str) -> FloatArray:
+def as_float32(array: NDArray[Any], name: str) -> FloatArray:
+    """Convert to C-contiguous float32."""
     try:
         # Values beyond float32 become infinite here and are reported with row and column.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -126,7 +125,7 @@ class NpzSource(Source):
     def __init__(self, path: Path, choice: Choice, chunk_rows: int) -> None:
         if choice.columns is not None or choice.drop is not None:
             raise InputError(f"{path}: columns cannot be chosen in an .npz; save the chosen ones")
-        self._path, self._chunk_rows = path, chunk_rows
+        self._path = path
         with _members(path) as archive:
             self._key = _find_key(archive, _DATA_KEYS, path)
             self._label = _label_key(archive, choice.label, path)
@@ -135,7 +134,8 @@ class NpzSource(Source):
         if fortran:
             raise InputError(f"{path}: array {self._key!r} is stored by columns; save it C-ordered")
         self._row_shape, self._dtype = shape[1:], dtype
-        super().__init__(str(path), _sample_shape(shape, dtype, str(path)), n_rows=shape[0])
+        sample = sample_shape(shape, dtype, str(path))
+        super().__init__(str(path), sample, chunk_rows=chunk_rows, n_rows=shape[0])
 
     def _rows(self) -> Iterator[Chunk]:
         rows = self.n_rows or 0
@@ -143,11 +143,11 @@ class NpzSource(Source):
         y = self._labels()
         with _members(self._path) as archive, archive.open(f"{self._key}.npy") as member:
             _npy_header(member, self._path)
-            for start in range(0, rows, self._chunk_rows):
-                count = min(self._chunk_rows, rows - start)
+            for start in range(0, rows, self.chunk_rows):
+                count = min(self.chunk_rows, rows - start)
                 raw = _read_exactly(member, count * row_bytes, self._path)
                 part = np.frombuffer(raw, self._dtype).reshape(count, -1)
-                X = finite(_as_float32(part, self.name), name=self.name, start=start, columns=None)
+                X = finite(as_float32(part, self.name), name=self.name, start=start, columns=None)
                 yield Chunk(X, None if y is None else y[start : start + count], start)
 
     def _labels(self) -> NDArray[Any] | None:

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from tell.exceptions import InputError, ParameterError
 
 FloatArray = NDArray[np.float32]
+_CHUNK_BYTES = 64 << 20
+_BLOCK_BYTES = 512 << 10
+
 Block = Callable[[], "Iterator[Chunk]"]
 
 
@@ -38,6 +41,19 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.X)
 
+    def part(self, first: int, last: int, *, start: int = 0) -> Chunk:
+        """Cut rows out, without copying."""
+        return Chunk(self.X[first:last], None if self.y is None else self.y[first:last], start)
+
+
+def join(chunks: list[Chunk]) -> Chunk:
+    """Put chunks behind each other."""
+    if len(chunks) == 1:
+        return chunks[0]
+    labels = [chunk.y for chunk in chunks if chunk.y is not None]
+    X = np.concatenate([chunk.X for chunk in chunks])
+    return Chunk(X, np.concatenate(labels) if labels else None, chunks[0].start)
+
 
 class Source(ABC):
     """Rows from anywhere, read in chunks of bounded size.
@@ -53,6 +69,8 @@ class Source(ABC):
         None where only reading to the end would tell.
     rereadable : bool
         False for streams, which can be read once.
+    chunk_rows : int
+        Most rows in one chunk: as asked for, but never more than 64 MiB hold.
     """
 
     rereadable: bool = True
@@ -62,6 +80,7 @@ class Source(ABC):
         name: str,
         shape: tuple[int, ...],
         *,
+        chunk_rows: int = 65536,
         feature_names: list[str] | None = None,
         n_rows: int | None = None,
     ) -> None:
@@ -69,6 +88,7 @@ class Source(ABC):
         self.shape = shape
         self.feature_names = feature_names
         self.n_rows = n_rows
+        self.chunk_rows = max(1, min(chunk_rows, _CHUNK_BYTES // (4 * self.n_features)))
         self._begun = False
 
     @property
@@ -94,6 +114,16 @@ class Source(ABC):
         """Give parts that can be read in any order, for shuffled reading; a stream is one."""
         return [self.chunks]
 
+    @property
+    def block_rows(self) -> int:
+        """Most rows in one chunk of a block: so few that many blocks can be read side by side."""
+        return max(1, min(self.chunk_rows, _BLOCK_BYTES // (4 * self.n_features)))
+
+    @property
+    def open_blocks(self) -> int:
+        """How many blocks may be read side by side with little memory."""
+        return 64
+
     def read(self, max_rows: int | None = None) -> Chunk:
         """Read everything, or the first `max_rows` rows, into memory."""
         if max_rows is not None and max_rows < 1:
@@ -101,22 +131,14 @@ class Source(ABC):
         parts: list[Chunk] = []
         missing = max_rows
         for chunk in self.chunks():
-            parts.append(chunk if missing is None else _first_rows(chunk, missing))
+            parts.append(chunk if missing is None else chunk.part(0, missing, start=chunk.start))
             if missing is not None:
                 missing -= len(parts[-1])
                 if missing == 0:
                     break
         if not parts:
             raise no_rows(self.name)
-        labels = [part.y for part in parts if part.y is not None]
-        X = np.concatenate([part.X for part in parts]) if len(parts) > 1 else parts[0].X
-        return Chunk(X, np.concatenate(labels) if labels else None, parts[0].start)
-
-
-def _first_rows(chunk: Chunk, rows: int) -> Chunk:
-    if len(chunk) <= rows:
-        return chunk
-    return Chunk(chunk.X[:rows], None if chunk.y is None else chunk.y[:rows], chunk.start)
+        return join(parts)
 
 
 def no_rows(name: str) -> InputError:

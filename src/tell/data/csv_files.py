@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
-from tell.data.chunks import Choice, Chunk, no_rows
+from tell.data.chunks import Block, Choice, Chunk, no_rows
 from tell.data.tables import TableSource, text_remedy
 from tell.exceptions import InputError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _DELIMITERS = ",;\t|"
-_BLOCK_BYTES = 8 << 20
+_READ_BYTES = 8 << 20
+_SPAN_BYTES = 1 << 20  # of a block for shuffled reading
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,10 @@ class Layout:
     def of_line(cls, line: str, name: str) -> Layout:
         """Recognise the layout from the first line; all numbers means that it is no header."""
         delimiter = max(_DELIMITERS, key=line.count)
-        fields = next(csv.reader([line], delimiter=delimiter), [])
+        try:
+            fields = next(csv.reader([line], delimiter=delimiter), [])
+        except csv.Error as error:
+            raise InputError(f"{name}: the first line is not CSV: {error}") from None
         if not fields:
             raise no_rows(name)
         if any(_is_number(field) for field in fields) and all(
@@ -55,7 +58,7 @@ class Layout:
         return arrow_csv.open_csv(
             lines,
             read_options=arrow_csv.ReadOptions(
-                column_names=self.names, block_size=_BLOCK_BYTES, use_threads=False
+                column_names=self.names, block_size=_READ_BYTES, use_threads=False
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter),
             # Types are stated, not guessed from the first lines, which may hold whole numbers only.
@@ -65,6 +68,24 @@ class Layout:
                 strings_can_be_null=as_text,
             ),
         )
+
+    def first_mistake(
+        self, lines: IO[bytes], columns: list[str], *, skip: int = 0, first_row: int = 0
+    ) -> str | None:
+        """Find what Arrow could not convert: its own message knows the column but not the row."""
+        features = [self.names.index(column) for column in columns]
+        texts = (line.decode(errors="replace") for line in lines)
+        cells = filter(None, csv.reader(texts, delimiter=self.delimiter))
+        if self.has_header:
+            next(cells)
+        row = 0
+        try:
+            for row, fields in enumerate(cells):
+                if row >= skip and (reason := _wrong(fields, self.names, features)):
+                    return f"row {first_row + row} (counting from 0) {reason}"
+        except csv.Error as error:
+            return f"near row {first_row + row} (counting from 0): {error}"
+        return None
 
 
 def _is_number(text: str) -> bool:
@@ -95,37 +116,70 @@ class CsvSource(TableSource):
             raise no_rows(self.name)
 
     def _read(self, path: Path, layout: Layout, start: int) -> Iterator[Chunk]:
-        import pyarrow as pa
-
-        read = 0
         with _open(path) as lines:
             if layout.has_header:
                 lines.readline()
-            try:
-                reader = layout.parse(
-                    lines, self.wanted, self.label, as_text=self.decoder is not None
-                )
-                for chunk in self._convert(reader, start=start, file=str(path)):
-                    yield chunk
-                    read += len(chunk)
-            except pa.ArrowInvalid as error:
-                if "Empty CSV" not in str(error):
-                    raise self._bad_cell(path, layout, read, error) from None
+            yield from self._parse(lines, path, layout, start=start, row=0)
 
-    def _bad_cell(
-        self, path: Path, layout: Layout, skip: int, error: pa.ArrowInvalid
-    ) -> InputError:
-        """Find what Arrow could not convert: its own message knows the column but not the row."""
-        features = [layout.names.index(column) for column in self.columns]
-        with _open(path) as raw:
-            lines = (line.decode(errors="replace") for line in raw)
-            cells = csv.reader(lines, delimiter=layout.delimiter)
-            if layout.has_header:
-                next(cells)
-            for row, fields in enumerate(filter(None, cells)):
-                if row >= skip and (reason := _wrong(fields, layout.names, features)):
-                    return InputError(f"{path}: row {row} (counting from 0) {reason}")
-        return InputError(f"{path} cannot be read as CSV: {error}")
+    def _parse(
+        self, lines: IO[bytes], path: Path, layout: Layout, *, start: int, row: int
+    ) -> Iterator[Chunk]:
+        """Read data lines, of which the first is row `row` of the file and `start` of all files."""
+        import pyarrow as pa
+
+        read = 0
+        try:
+            reader = layout.parse(lines, self.wanted, self.label, as_text=self.decoder is not None)
+            for chunk in self._convert(reader, start=start, file=str(path), row=row):
+                yield chunk
+                read += len(chunk)
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" not in str(error):
+                with _open(path) as whole:
+                    reason = layout.first_mistake(whole, self.columns, skip=row + read)
+                raise InputError(f"{path}: {reason or error}") from None
+
+    def blocks(self) -> list[Block]:
+        """Cut plain files at line ends, so that they can be read in any order."""
+        blocks: list[Block] = []
+        start = 0
+        for path, layout in self._files:
+            if path.suffix == ".gz":
+                return [self.chunks]
+            row = 0
+            for begin, end, rows in line_spans(path, has_header=layout.has_header):
+                span = partial(self._read_span, path, layout, begin, end, start=start, row=row)
+                blocks.append(span)
+                start, row = start + rows, row + rows
+        return blocks
+
+    def _read_span(
+        self, path: Path, layout: Layout, begin: int, end: int, *, start: int, row: int
+    ) -> Iterator[Chunk]:
+        with path.open("rb") as file:
+            file.seek(begin)
+            lines = io.BytesIO(file.read(end - begin))
+        yield from self._parse(lines, path, layout, start=start, row=row)
+
+
+def line_spans(path: Path, *, has_header: bool) -> Iterator[tuple[int, int, int]]:
+    """Cut a file into spans of whole lines: first byte, byte behind the last, number of lines.
+
+    A line end between quotes is part of a cell, so only those behind an even number of quotes
+    count as a place to cut.
+    """
+    with path.open("rb") as file:
+        if has_header:
+            file.readline()
+        begin = file.tell()
+        while piece := file.read(_SPAN_BYTES):
+            lines, quotes = piece.count(b"\n"), piece.count(b'"')
+            while (more := file.readline()) and (quotes % 2 or not piece.endswith(b"\n")):
+                lines, quotes, piece = lines + 1, quotes + more.count(b'"'), more
+            end = file.tell() - len(more)
+            file.seek(end)
+            yield begin, end, lines + (not piece.endswith(b"\n"))
+            begin = end
 
 
 def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | None:

@@ -12,7 +12,9 @@ from tell.data.tables import TableSource
 from tell.exceptions import DataUnavailableError, InputError
 
 # Bytes per column that are read ahead; a whole row group would not be bounded.
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16
+_PAGE_BYTES = 1 << 20  # of one column that a reader holds decoded: the usual page
+_OPEN_BYTES = 128 << 20  # for all readers of shuffled blocks together
 
 
 class ParquetSource(TableSource):
@@ -37,7 +39,7 @@ class ParquetSource(TableSource):
     def _rows(self) -> Iterator[Chunk]:
         start = 0
         for path in self._paths:
-            for chunk in self._read(path, None, start, row=0):
+            for chunk in self._read(path, None, start, row=0, rows=self.chunk_rows):
                 yield chunk
                 start = chunk.start + len(chunk)
 
@@ -46,21 +48,25 @@ class ParquetSource(TableSource):
         start, row, previous = 0, 0, self._paths[0]
         for path, group, rows in self._row_groups:
             row = row if path == previous else 0
-            blocks.append(partial(self._read, path, [group], start, row))
+            blocks.append(partial(self._read, path, [group], start, row, self.block_rows))
             start, row, previous = start + rows, row + rows, path
         return blocks
 
+    @property
+    def open_blocks(self) -> int:
+        most = max(rows for *_, rows in self._row_groups)
+        held = len(self.wanted) * (_BUFFER + min(_PAGE_BYTES, 8 * most))
+        return max(2, min(super().open_blocks, _OPEN_BYTES // held))
+
     def _read(
-        self, path: Path, row_groups: list[int] | None, start: int, row: int
+        self, path: Path, row_groups: list[int] | None, start: int, row: int, rows: int
     ) -> Iterator[Chunk]:
         """Read the given row groups (None: all) of one file, whose first row is `row` there."""
         import pyarrow as pa
 
         file = _open(path)
         try:
-            batches = file.iter_batches(
-                batch_size=self.chunk_rows, columns=self.wanted, row_groups=row_groups
-            )
+            batches = file.iter_batches(batch_size=rows, columns=self.wanted, row_groups=row_groups)
             yield from self._convert(batches, start=start, file=str(path), row=row)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} is damaged ({error}); write it again") from None

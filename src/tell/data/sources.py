@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from tell.data.arrays import ArraySource, NpzSource, open_npy
 from tell.data.chunks import Choice, Chunk, Source
 from tell.data.csv_files import CsvSource
 from tell.data.datasets import is_name, load
+from tell.data.images import ImageFolder, is_image_folder
 from tell.data.parquet import ParquetSource
+from tell.data.streams import IterableSource, LineSource, open_lines
 from tell.data.tables import ArrowSource, ArrowStream, FrameSource
 from tell.exceptions import DataUnavailableError, InputError, ParameterError
 
@@ -35,15 +38,18 @@ def open_source(
     label: str | int | None = None,
     chunk_rows: int = 65536,
     data_dir: str | os.PathLike[str] | None = None,
+    image_size: int | None = None,
 ) -> Source:
     """Open anything that holds rows.
 
     Parameters
     ----------
-    data : array, frame, Arrow table or reader, path, or str
-        A path may name a .npy, .npz, .csv (also .gz), .tsv or .parquet file, a folder of
-        Parquet or CSV files, or a glob such as ``"2024-*.parquet"``. A plain word is a named data
-        set (``"digits"``).
+    data : array, frame, Arrow table or reader, path, iterable of batches, or str
+        A path may name a .npy, .npz, .csv (also .gz), .tsv, .parquet or .ndjson file, a folder of
+        Parquet or CSV files, a folder of images (its sub-folders are the labels), or a glob such
+        as ``"2024-*.parquet"``. A plain word is a named data set (``"digits"``); ``"-"`` is
+        standard input with CSV or JSON lines. A generator or `DataLoader` gives batches ``X`` or
+        ``(X, y)``.
     columns : list of str, optional
         Features, in this order; default: all columns but the label. Arrays and CSV files without
         a header name their columns by position.
@@ -55,6 +61,9 @@ def open_source(
         Most rows in memory at a time.
     data_dir : path, optional
         Where the files of named data sets lie; default: the environment's `TELL_DATA`.
+    image_size : int, optional
+        Height and width to which the images of a folder are scaled and cropped; without it they
+        must all have the same size.
 
     Returns
     -------
@@ -74,7 +83,14 @@ def open_source(
     if isinstance(data, Source):
         return data
     if isinstance(data, str | os.PathLike):
-        return _open_named(os.fspath(data), choice, chunk_rows, data_dir)
+        name = os.fspath(data)
+        if is_name(name):
+            return _open_dataset(name, choice, chunk_rows, data_dir)
+        if name == "-":
+            return _open_stdin(choice, chunk_rows)
+        if is_image_folder(Path(name)) and not _tables_in(Path(name)):
+            return ImageFolder(Path(name), choice, chunk_rows, size=image_size)
+        return _open_path(name, choice, chunk_rows)
     return _open_object(data, choice, chunk_rows)
 
 
@@ -106,7 +122,20 @@ def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
         return (ArrowStream if stream else ArrowSource)(data, choice, chunk_rows)
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return ArraySource(_to_array(data), choice=choice, chunk_rows=chunk_rows)
-    raise InputError(f"data must be an array, frame, table or path, got {type(data).__name__}")
+    if isinstance(data, Iterable):
+        return _open_iterable(data, choice, chunk_rows)
+    raise InputError(
+        "data must be an array, frame, table, path or iterable of batches, got "
+        f"{type(data).__name__}"
+    )
+
+
+def _open_iterable(data: Iterable[Any], choice: Choice, chunk_rows: int) -> Source:
+    if not choice.is_default:
+        raise InputError(
+            f"{type(data).__name__}: columns cannot be chosen in batches; leave them out before"
+        )
+    return IterableSource(data, chunk_rows)
 
 
 def _to_array(data: Any) -> NDArray[Any]:
@@ -116,9 +145,13 @@ def _to_array(data: Any) -> NDArray[Any]:
         raise InputError(f"array: rows must have equal lengths ({error})") from None
 
 
-def _open_named(name: str, choice: Choice, chunk_rows: int, data_dir: Any) -> Source:
-    if is_name(name):
-        return _open_dataset(name, choice, chunk_rows, data_dir)
+def _open_stdin(choice: Choice, chunk_rows: int) -> Source:
+    # A stream is asked for lines as they arrive: a text layer would wait for whole blocks.
+    stream = sys.stdin.buffer
+    return LineSource(lambda: stream, "standard input", choice, chunk_rows, rereadable=False)
+
+
+def _open_path(name: str, choice: Choice, chunk_rows: int) -> Source:
     paths = _expand(name)
     suffix = _suffix(paths[0])
     if suffix in (".npy", ".npz") and len(paths) > 1:
@@ -153,7 +186,7 @@ def _expand(name: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = sorted(child for child in path.rglob("*") if _suffix(child) in _TABLES)
+        found = _tables_in(path)
         if len({_suffix(child) for child in found}) > 1:
             raise InputError(
                 f"{name} must hold one type of files; name one by a glob: {name}/*.csv"
@@ -163,6 +196,10 @@ def _expand(name: str) -> list[Path]:
     if not found:
         raise DataUnavailableError(f"{name}: there is no such file, folder, glob or data set")
     return found
+
+
+def _tables_in(folder: Path) -> list[Path]:
+    return sorted(child for child in folder.rglob("*") if _suffix(child) in _TABLES)
 
 
 def _suffix(path: Path) -> str:
@@ -177,4 +214,6 @@ _TABLES: dict[str, Opener] = {
     ".pq": ParquetSource,
     ".csv": CsvSource,
     ".tsv": CsvSource,
+    ".ndjson": open_lines,
+    ".jsonl": open_lines,
 }

@@ -45,10 +45,10 @@ class TableSource(Source):
     ) -> None:
         self.columns = choice.features(available, name)
         self.label = None if choice.label is None else str(choice.label)
-        self.chunk_rows = chunk_rows
         super().__init__(
             name,
             (len(self.columns),),
+            chunk_rows=chunk_rows,
             feature_names=self.columns if named else None,
             n_rows=n_rows,
         )

@@ -1,0 +1,228 @@
+"""Rows that arrive by themselves: iterables of batches, and lines of CSV or JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.data.arrays import as_float32, sample_shape
+from tell.data.chunks import Choice, Chunk, Source, finite, no_rows
+from tell.data.csv_files import Layout
+from tell.data.tables import TableSource
+from tell.exceptions import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PIECE = 1 << 20
+
+
+class IterableSource(Source):
+    """A generator, a `DataLoader` or any iterable of batches ``X`` or ``(X, y)``.
+
+    What gives a new iterator every time it is asked (a loader, a list) can be read again; a
+    generator cannot.
+    """
+
+    def __init__(self, batches: Iterable[Any], chunk_rows: int) -> None:
+        name = type(batches).__name__
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            raise no_rows(name)
+        X, _ = _features_and_labels(first, name, 0)
+        self.rereadable = iterator is not batches
+        self._batches = batches if self.rereadable else chain([first], iterator)
+        shape = sample_shape(X.shape, X.dtype, f"{name}, batch 0")
+        super().__init__(name, shape, chunk_rows=chunk_rows)
+
+    def _rows(self) -> Iterator[Chunk]:
+        start = 0
+        for number, item in enumerate(self._batches):
+            X, y = _features_and_labels(item, self.name, number)
+            if X.ndim < 2 or X[0].size != self.n_features:
+                raise InputError(
+                    f"{self.name}: batch {number} must hold rows of {self.n_features} values like "
+                    f"the first batch, got shape {X.shape}"
+                )
+            for chunk in self._split(X, y, start):
+                yield chunk
+                start += len(chunk)
+
+    def _split(self, X: NDArray[Any], y: NDArray[Any] | None, start: int) -> Iterator[Chunk]:
+        for first in range(0, len(X), self.chunk_rows):
+            rows = slice(first, first + self.chunk_rows)
+            part = as_float32(X[rows].reshape(-1, self.n_features), self.name)
+            finite(part, name=self.name, start=start + first, columns=None)
+            yield Chunk(part, None if y is None else y[rows], start + first)
+
+
+def _features_and_labels(
+    item: Any, name: str, number: int
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Take a batch apart: loaders give [X] or [X, y], generators X or (X, y)."""
+    if isinstance(item, tuple | list) and 0 < len(item) <= 2 and hasattr(item[0], "shape"):
+        X, y = _to_array(item[0]), _to_array(item[1]) if len(item) == 2 else None
+    else:
+        X, y = _to_array(item), None
+    if y is not None and y.shape != X.shape[:1]:
+        raise InputError(
+            f"{name}: batch {number} must hold one label per row, got {y.shape} labels for rows "
+            f"of shape {X.shape}"
+        )
+    return X, y
+
+
+def _to_array(values: Any) -> NDArray[Any]:
+    # Tensors may sit on another device or carry a gradient.
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
+class LineSource(TableSource):
+    """Lines of CSV, or of JSON objects or arrays, handed on as soon as they have arrived.
+
+    Parameters
+    ----------
+    open_stream : callable
+        Gives the stream of bytes.
+    rereadable : bool
+        Whether `open_stream` may be called again.
+    """
+
+    def __init__(
+        self,
+        open_stream: Callable[[], IO[bytes]],
+        name: str,
+        choice: Choice,
+        chunk_rows: int,
+        *,
+        rereadable: bool,
+    ) -> None:
+        self.rereadable = rereadable
+        self._open = open_stream
+        self._stream: IO[bytes] | None = open_stream()
+        self._first = _first_line(self._stream, name)
+        self._is_json = self._first.lstrip()[:1] in (b"{", b"[")
+        recognise = _json_layout if self._is_json else _layout
+        self._layout = _named_by_position(recognise(self._first, name), choice)
+        super().__init__(
+            name,
+            self._layout.names,
+            choice,
+            named=not _nameless(self._layout),
+            chunk_rows=chunk_rows,
+        )
+
+    def _rows(self) -> Iterator[Chunk]:
+        start = 0
+        for lines in self._whole_lines():
+            read = self._from_json if self._is_json else self._from_csv
+            for chunk in self._convert(read(lines, start), start=start, row=start):
+                yield chunk
+                start = chunk.start + len(chunk)
+        if start == 0:
+            raise no_rows(self.name)
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        """Give what has arrived, up to the last line end; never wait for more than one line."""
+        if (stream := self._stream) is None:
+            stream = self._open()
+            _first_line(stream, self.name)
+        self._stream = None
+        rest = b"" if self._layout.has_header else self._first
+        with stream:
+            while piece := stream.read1(_PIECE):  # type: ignore[attr-defined]
+                lines, end, beginning = piece.rpartition(b"\n")
+                if end:
+                    yield rest + lines + end
+                rest = beginning if end else rest + beginning
+        if rest.strip():
+            yield rest
+
+    def _from_csv(self, lines: bytes, start: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if not lines.strip():
+            return
+        headless = replace(self._layout, has_header=False)
+        try:
+            yield from headless.parse(
+                io.BytesIO(lines), self.wanted, self.label, as_text=self.decoder is not None
+            )
+        except pa.ArrowInvalid as error:
+            reason = headless.first_mistake(io.BytesIO(lines), self.columns, first_row=start)
+            raise InputError(f"{self.name}: {reason or error}") from None
+
+    def _from_json(self, lines: bytes, start: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        rows: list[dict[str, Any]] = []
+        for line in filter(None, map(bytes.strip, lines.split(b"\n"))):
+            row = _json_row(line, f"{self.name}: row {start + len(rows)}")
+            rows.append({column: row.get(column) for column in self.wanted})
+        try:
+            yield pa.RecordBatch.from_pylist(rows)
+        except pa.ArrowException as error:
+            raise InputError(
+                f"{self.name}: rows {start} to {start + len(rows) - 1} mix types in one column "
+                f"({error})"
+            ) from None
+
+
+def open_lines(paths: list[Path], name: str, choice: Choice, chunk_rows: int) -> Source:
+    """Open a file of JSON lines."""
+    if len(paths) > 1:
+        raise InputError(f"{name}: only one file of JSON lines at a time, got {len(paths)}")
+    path = paths[0]
+    return LineSource(lambda: path.open("rb"), name, choice, chunk_rows, rereadable=True)
+
+
+def _first_line(stream: IO[bytes], name: str) -> bytes:
+    for line in iter(stream.readline, b""):
+        if line.strip():
+            return line
+    raise no_rows(name)
+
+
+def _layout(line: bytes, name: str) -> Layout:
+    try:
+        return Layout.of_line(line.decode("utf-8-sig").rstrip("\r\n"), name)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} must be UTF-8 text ({error}); convert it first") from None
+
+
+def _json_row(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not JSON: {error}; write one object per line") from None
+    if isinstance(row, dict):
+        return row
+    if isinstance(row, list):
+        return {str(position): value for position, value in enumerate(row)}
+    raise InputError(f"{where} must be a JSON object or array, got {line[:40]!r}")
+
+
+def _json_layout(line: bytes, name: str) -> Layout:
+    return Layout("", list(_json_row(line, f"{name}: row 0")), has_header=False)
+
+
+def _named_by_position(layout: Layout, choice: Choice) -> Layout:
+    """Let lines without a header (`tail -f`) be the columns that were asked for, in that order."""
+    wanted = [str(column) for column in choice.columns or []]
+    if _nameless(layout) and len(wanted) == len(layout.names):
+        positions = set(wanted) == set(layout.names)
+        return layout if positions else replace(layout, names=wanted)
+    return layout
+
+
+def _nameless(layout: Layout) -> bool:
+    return layout.names == [str(position) for position in range(len(layout.names))]
