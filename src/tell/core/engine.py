@@ -112,7 +112,7 @@ class Solver:
     def restart(
         self, rows: Rows, how: Seeding | Tensor, tol: float, max_iter: int, seed: int
     ) -> Run:
-        """Seed, descend, then move useless centres to where they help while that lowers the loss."""
+        """Seed, descend, then move useless centres to where they help while the loss falls."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(how, Tensor):
             centers = how

@@ -77,7 +77,7 @@ class DenseRows(Rows):
     weight: Tensor | None = None
 
     @cached_property
-    def inverse_length(self) -> Tensor:  # type: ignore[override]
+    def inverse_length(self) -> Tensor:
         return _inverse(torch.linalg.vector_norm(self.x, dim=1))
 
     @property
@@ -120,7 +120,7 @@ class SparseRows(Rows):
         self._row_of_entry = torch.repeat_interleave(self.crow.diff())
 
     @cached_property
-    def inverse_length(self) -> Tensor:  # type: ignore[override]
+    def inverse_length(self) -> Tensor:
         squares = self.values.new_zeros(self.shape[0])
         squares.index_add_(0, self._row_of_entry, self.values.square())
         return _inverse(squares.sqrt())
@@ -189,6 +189,19 @@ def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
             scores += bias
         _largest(scores, labels[start:stop], best[start:stop])
     return Assignment(labels, to_distance(rows, best, geometry))
+
+
+def all_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
+    """Squared distances of all rows to all centres, of shape (n, k).
+
+    What is smaller than the rounding of the terms it is the difference of is exactly 0.
+    """
+    scores = rows.products(centers, 0, rows.shape[0])
+    if geometry == "euclidean":
+        scores -= centers.square().sum(dim=1) / 2
+    distances = to_distance(rows, scores, geometry)
+    terms = 2.0 if geometry == "sphere" else distances + 2 * scores.abs()
+    return distances.masked_fill_(distances <= 32 * torch.finfo(scores.dtype).eps * terms, 0)
 
 
 def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.rows import Assignment, Rows, Totals, assign, to_distance
+from tell.core.rows import Assignment, Rows, Totals, all_distances, assign
 
 RELOCATION_CANDIDATES = 16
 
@@ -28,8 +28,7 @@ def seed_centers(
     if how == "kaiming":
         return _kaiming(rows, n_clusters, geometry, generator)
     if how == "random":
-        order = torch.randperm(rows.shape[0], generator=generator)[:n_clusters]
-        return as_centers(rows, order.to(rows.example.device), geometry)
+        return _distinct_rows(rows, n_clusters, geometry, generator)
     return _kmeans_plus_plus(rows, n_clusters, geometry, generator)
 
 
@@ -58,12 +57,22 @@ def _kaiming(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator)
     return layer.centers.detach().to(rows.example)
 
 
+def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
+    mass = rows.weights()
+    chosen = []
+    for _ in range(k):
+        chosen.append(_draw(mass, 1, generator))
+        taken = all_distances(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0] == 0
+        mass = mass.masked_fill(taken, 0)
+    return as_centers(rows, torch.cat(chosen), geometry)
+
+
 def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
     """Greedy k-means++: of a few rows drawn by their loss, keep the one that lowers it most."""
     weights = rows.weights()
     n_candidates = 2 + int(math.log(k))
     chosen = [_draw(weights, 1, generator)[0]]
-    closest = _distances_to(rows, torch.stack(chosen), geometry)[:, 0]
+    closest = all_distances(rows, as_centers(rows, chosen[0][None], geometry), geometry)[:, 0]
     for _ in range(1, k):
         winner, closest = _best_of(rows, closest, n_candidates, geometry, generator)
         chosen.append(winner)
@@ -80,18 +89,10 @@ def _best_of(
     """
     weights = rows.weights()
     candidates = _draw(closest * weights, n_candidates, generator)
-    distances = torch.minimum(_distances_to(rows, candidates, geometry), closest[:, None])
+    distances = all_distances(rows, as_centers(rows, candidates, geometry), geometry)
+    distances = torch.minimum(distances, closest[:, None])
     winner = (weights @ distances).argmin()
     return candidates[winner], distances[:, winner]
-
-
-def _distances_to(rows: Rows, index: Tensor, geometry: Geometry) -> Tensor:
-    """Squared distances of all rows to the rows at the given positions: (n, m)."""
-    points = as_centers(rows, index, geometry)
-    scores = rows.products(points, 0, rows.shape[0])
-    if geometry == "euclidean":
-        scores -= points.square().sum(dim=1) / 2
-    return to_distance(rows, scores, geometry)
 
 
 def _draw(mass: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -113,15 +114,16 @@ def revive(
     fallen. Nothing moves when every row already lies on its centre: fewer distinct rows than
     clusters.
     """
-    dead = torch.nonzero(part.counts == 0)[:, 0]
-    if not len(dead):
-        return []
     loss = assignment.distances * (rows.weights() > 0)
-    worst = loss.topk(min(len(dead), len(loss))).indices
-    worst = worst[loss[worst] > 0]
-    dead = dead[: len(worst)]
-    centers[dead] = as_centers(rows, worst, geometry)
-    return dead.tolist()
+    revived = []
+    for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
+        worst = loss.argmax()
+        if loss[worst] <= 0:
+            break
+        centers[dead] = as_centers(rows, worst[None], geometry)[0]
+        loss = torch.minimum(loss, all_distances(rows, centers[dead][None], geometry)[:, 0])
+        revived.append(dead)
+    return revived
 
 
 def relocate(
@@ -146,8 +148,5 @@ def relocate(
 
 
 def _second_distance(rows: Rows, centers: Tensor, labels: Tensor, geometry: Geometry) -> Tensor:
-    scores = rows.products(centers, 0, rows.shape[0])
-    if geometry == "euclidean":
-        scores -= centers.square().sum(dim=1) / 2
-    scores.scatter_(1, labels[:, None], -torch.inf)
-    return to_distance(rows, scores.amax(dim=1), geometry)
+    distances = all_distances(rows, centers, geometry)
+    return distances.scatter_(1, labels[:, None], torch.inf).amin(dim=1)

@@ -1,0 +1,161 @@
+"""Centres that follow a stream: the paper's step with a memory, and a watch over the fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from tell.core.engine import step_to
+from tell.core.layer import Geometry
+from tell.core.rows import Assignment, Rows, Totals, assign, totals
+from tell.core.seeding import as_centers
+
+BASELINE_ROWS = 1000  # rows of a stream from which its usual loss is learned
+RUNNING_ROWS = 1000  # memory of the running loss
+IDLE_SHARE = 0.01  # a centre with less than this part of a fair share of the rows is idle
+ROWS_BETWEEN_REVIVALS = 10  # per cluster
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the loss usually is, and what it is now.
+
+    The data is said to drift when the running loss lies a tenth above the baseline and four
+    standard errors above it; far rows lie three standard deviations above.
+    """
+
+    rows: float = 0.0  # rows behind the baseline
+    mean: float = 0.0
+    squares: float = 0.0  # sum of squared deviations from the mean
+    running: float = 0.0
+    watched: float = 0.0  # rows seen since the baseline stood
+    drifting: bool = False
+
+    @classmethod
+    def over(cls, distances: Tensor) -> Watch:
+        """The baseline of rows that a model was fitted to."""
+        mean = float(distances.double().mean())
+        squares = float((distances.double() - mean).square().sum())
+        return cls(max(float(len(distances)), BASELINE_ROWS), mean, squares, mean)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a row's loss."""
+        return math.sqrt(self.squares / self.rows) if self.rows else 0.0
+
+    @property
+    def far(self) -> float:
+        """Loss beyond which a row is called far; unknown until the baseline stands."""
+        return self.mean + 3 * self.deviation if self.rows >= BASELINE_ROWS else math.inf
+
+    def after(self, distances: Tensor) -> Watch:
+        """The watch after further rows."""
+        count, mean = float(len(distances)), float(distances.mean())
+        if self.rows < BASELINE_ROWS:  # still learning what is usual (Chan's update)
+            rows, gap = self.rows + count, mean - self.mean
+            inside = float((distances - mean).square().sum())
+            return Watch(
+                rows=rows,
+                mean=self.mean + gap * count / rows,
+                squares=self.squares + inside + gap * gap * self.rows * count / rows,
+                running=self.mean + gap * count / rows,
+            )
+        running = mean + (self.running - mean) * math.exp(-count / RUNNING_ROWS)
+        watched = self.watched + count
+        error = self.deviation / math.sqrt(min(watched, RUNNING_ROWS))
+        drifting = running > 1.1 * self.mean and running > self.mean + 4 * error
+        return replace(self, running=running, watched=watched, drifting=drifting)
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """All that the next batch needs; a step returns a new state and leaves this one as it is."""
+
+    centers: Tensor  # (k, d)
+    memory: Totals  # running sums and counts, decayed by the half-life
+    lengths: Tensor  # (k,) running sum of the members' lengths
+    seen: float = 0.0  # rows in all
+    revived_at: float = 0.0  # rows seen when idle centres were last looked for
+    watch: Watch = field(default_factory=Watch)
+
+
+def stream_state(
+    rows: Rows, centers: Tensor, assignment: Assignment, part: Totals, seen: float
+) -> StreamState:
+    """The state of a stream whose rows so far are these."""
+    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0)
+    lengths = torch.zeros_like(part.counts)
+    lengths.index_add_(0, assignment.labels, length * rows.weights())
+    return StreamState(centers, part, lengths, seen, seen, Watch.over(assignment.distances))
+
+
+def step(
+    state: StreamState, rows: Rows, geometry: Geometry, half_life: float | None
+) -> tuple[StreamState, dict[str, float]]:
+    """Move the centres by one batch.
+
+    The memory S of all rows so far decays by half every `half_life` rows (never, if None). With
+    the batch's sum s the new centre is unit(S + s): the paper's normalised step with the length
+    ‖s‖/‖S‖. It falls as 1/t for a stationary stream and stays constant under a half-life.
+    """
+    nearest = assign(rows, state.centers, geometry)
+    part = totals(rows, nearest.labels, len(state.centers), geometry)
+    count = float(part.counts.sum())
+    keep = 1.0 if half_life is None else 0.5 ** (count / half_life)
+    memory = Totals(state.memory.sums * keep + part.sums, state.memory.counts * keep + part.counts)
+    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0) * rows.weights()
+    lengths = (state.lengths * keep).index_add_(0, nearest.labels, length)
+    new = StreamState(
+        step_to(memory, state.centers, geometry),
+        memory,
+        lengths,
+        state.seen + count,
+        state.revived_at,
+        state.watch.after(nearest.distances),
+    )
+    new, revived = _revive_idle(new, rows, nearest, geometry)
+    far = float((nearest.distances > state.watch.far).double().mean())
+    record = {
+        "rows": count,
+        "seen": new.seen,
+        "loss": float(nearest.distances.mean()),
+        "running_loss": new.watch.running,
+        "baseline_loss": new.watch.mean,
+        "movement": float((new.centers - state.centers).square().sum(dim=1).mean().sqrt()),
+        "far_share": far,
+        "revived": revived,
+        "drift": float(new.watch.drifting),
+    }
+    return new, record
+
+
+def _revive_idle(
+    state: StreamState, rows: Rows, nearest: Assignment, geometry: Geometry
+) -> tuple[StreamState, int]:
+    """Now and then put centres that get almost no rows onto the worst-served rows of the batch."""
+    k = len(state.centers)
+    if state.seen - state.revived_at < ROWS_BETWEEN_REVIVALS * k:
+        return state, 0
+    state = replace(state, revived_at=state.seen)
+    counts = state.memory.counts
+    idle = torch.nonzero(counts < IDLE_SHARE * counts.sum() / k)[:, 0]
+    worst = nearest.distances.topk(min(len(idle), len(nearest.distances))).indices
+    worst = worst[nearest.distances[worst] > 0]
+    if not len(worst):
+        return state, 0
+    idle = idle[: len(worst)]
+    points = as_centers(rows, worst, geometry)
+    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0)[worst]
+    fresh = {
+        "centers": (state.centers, points),
+        "sums": (state.memory.sums, points),
+        "counts": (counts, torch.ones_like(length)),
+        "lengths": (state.lengths, length),
+    }
+    placed = {name: old.index_copy(0, idle, new) for name, (old, new) in fresh.items()}
+    memory = Totals(placed["sums"], placed["counts"])
+    revived = replace(state, centers=placed["centers"], memory=memory, lengths=placed["lengths"])
+    return revived, len(idle)

@@ -1,0 +1,74 @@
+"""One sentence for every option out of its range."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tell.core.seeding import Seeding
+from tell.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tell.estimators._rows import Scaling
+    from tell.estimators.tell import TELL
+
+SEEDINGS = ("k-means++", "random", "kaiming")
+
+
+def check_options(model: TELL) -> None:
+    """Check what the constructor stored."""
+    for name in ("n_clusters", "n_init", "max_iter"):
+        _check_count(name, getattr(model, name))
+    for name in ("tol", "temperature"):
+        value: Any = getattr(model, name)
+        if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
+            raise ParameterError(f"{name} must be a number of at least 0, got {value!r}")
+    memory: Any = model.half_life
+    if memory is not None and not (isinstance(memory, Real) and 0 < float(memory) < math.inf):
+        raise ParameterError(
+            f"half_life must be a positive number of rows or None, got {model.half_life!r}"
+        )
+    if model.geometry not in ("sphere", "euclidean"):
+        raise ParameterError(f"geometry must be 'sphere' or 'euclidean', got {model.geometry!r}")
+    if isinstance(model.init, str) and model.init not in SEEDINGS:
+        raise ParameterError(
+            f"init must be one of {', '.join(SEEDINGS)} or an array of centres, got {model.init!r}"
+        )
+    _check_device(model.device)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def _check_device(device: Any) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ParameterError(f"device must be usable here, got {device!r} ({reason})") from None
+
+
+def given_centers(model: TELL, scaling: Scaling, example: Tensor) -> Seeding | Tensor:
+    """The seeding's name, or the user's centres (k, d) moved from the data's units."""
+    if isinstance(model.init, str):
+        return model.init  # type: ignore[return-value]
+    centers = np.asarray(model.init, dtype=np.float64)
+    wanted = (model.n_clusters, example.shape[1] if example.ndim == 2 else centers.shape[-1])
+    if centers.shape != wanted or not np.isfinite(centers).all():
+        raise ParameterError(
+            f"init must be finite centres of shape {wanted}, got shape {centers.shape}"
+        )
+    centers = scaling.apply(centers)
+    if model.geometry == "sphere":
+        length = np.linalg.norm(centers, axis=1, keepdims=True)
+        if not length.all():
+            raise ParameterError("init must hold no centre of zeros on the sphere; give directions")
+        centers = centers / length
+    return torch.from_numpy(centers).to(example)

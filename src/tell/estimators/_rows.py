@@ -1,0 +1,86 @@
+"""From a user's array to the rows that the engine clusters, and back to the user's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tell.core.layer import Geometry
+from tell.core.rows import DenseRows, Rows, SparseRows
+from tell.exceptions import ParameterError
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The linear map (x − offset) / scale that rows pass before they are clustered.
+
+    With `standardize` it gives every column mean 0 and deviation 1. In the euclidean geometry it
+    otherwise only moves the data's mean to the origin, so that float32 distances do not drown in
+    a common offset; centres are then shown with the offset added back.
+    """
+
+    offset: Floats | None = None
+    scale: Floats | None = None
+
+    @classmethod
+    def learn(cls, X: Any, weight: Floats | None, geometry: Geometry, standardize: bool) -> Scaling:
+        """Measure the columns of X (n, d)."""
+        if sp.issparse(X):
+            if standardize:
+                raise ParameterError(
+                    "standardize=True needs a dense array, because subtracting the mean fills a "
+                    "sparse one; scale it with StandardScaler(with_mean=False) first"
+                )
+            return cls()
+        if not standardize and geometry == "sphere":
+            return cls()
+        mean = np.average(X, axis=0, weights=weight).astype(np.float64)
+        if not standardize:
+            return cls(mean)
+        variance = np.average(np.square(X - mean.astype(X.dtype)), axis=0, weights=weight)
+        return cls.from_moments(mean, variance.astype(np.float64))
+
+    @classmethod
+    def from_moments(cls, mean: Floats, variance: Floats) -> Scaling:
+        """Standardise; a constant column tells nothing and stays at 0."""
+        deviation = np.sqrt(variance)
+        constant = deviation <= 10 * np.finfo(np.float32).eps * np.abs(mean)
+        return cls(mean, np.where(constant, 1.0, deviation))
+
+    def apply(self, X: Any) -> Any:
+        """Scaled rows; X itself where there is nothing to do."""
+        if self.offset is None:
+            return X
+        moved = X - self.offset.astype(X.dtype)
+        if self.scale is not None:
+            moved /= self.scale.astype(X.dtype)
+        return moved
+
+    def undo(self, points: Floats) -> Floats:
+        """Points (m, d) of the clustered space in the user's units."""
+        if self.scale is not None:
+            points = points * self.scale
+        return points if self.offset is None else points + self.offset
+
+
+def to_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
+    """An array or CSR matrix as rows on a device, sharing memory where it can."""
+    weights = None if weight is None else torch.from_numpy(weight).to(device)
+    if not sp.issparse(X):
+        return DenseRows(_tensor(X).to(device), weights)
+    crow, columns = (torch.from_numpy(part.astype(np.int64)) for part in (X.indptr, X.indices))
+    values = _tensor(X.data)
+    return SparseRows(crow.to(device), columns.to(device), values.to(device), X.shape[1], weights)
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    # torch warns about read-only memory (joblib's maps): it is only ever read here.
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -1,0 +1,422 @@
+"""`TELL`: cluster features as they are, with the layer's centres and scikit-learn's contract."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import _check_sample_weight
+
+from tell.core.engine import Fit, fit_centers
+from tell.core.layer import Geometry
+from tell.core.rows import Rows, Totals, all_distances, assign
+from tell.core.stream import step, stream_state
+from tell.data.sources import is_array_like, open_source
+from tell.estimators._base import draw_seed, read_matrix, unchanged_on_error
+from tell.estimators._learned import Learned
+from tell.estimators._options import check_options, given_centers
+from tell.estimators._rows import Floats, Scaling, to_rows
+from tell.estimators._source import label_chunks, read_sample
+from tell.estimators._tell_file import describe, restore, tensors_of
+from tell.exceptions import ConvergenceWarning, DriftWarning, InputError
+from tell.persistence import SavedModel, write_model
+from tell.progress import progress
+
+STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
+WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
+
+
+class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """k-means as the paper's cluster layer, for arrays, sparse matrices, files and streams.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    geometry : {"sphere", "euclidean"}, default="sphere"
+        "sphere" clusters directions, as the paper does: rows and centres get unit length, which
+        suits embeddings, texts and images. "euclidean" clusters positions, as k-means does, for
+        tables whose magnitudes matter.
+    init : {"k-means++", "random", "kaiming"} or array of shape (k, d), default="k-means++"
+        Where centres start. "kaiming" is the paper's; an array is given in the units of X.
+    n_init : int, default=3
+        Restarts; the one with the smallest clustering loss is kept, all are in `runs_`. They
+        compete on a sample of the rows where there are many.
+    max_iter : int, default=300
+        Most steps on each sample.
+    tol : float, default=1e-4
+        A sample is done when a step lowers the loss by less than this part of it.
+    half_life : float or None, default=None
+        For `partial_fit`: rows after which an earlier row counts half. None never forgets, which
+        is right while the data stays as it is.
+    temperature : float, default=0.0
+        τ of the soft assignment in `predict_proba`; 0 takes the fit's own mean loss, a scale at
+        which rows between two clusters show it.
+    standardize : bool, default=False
+        Give each column mean 0 and deviation 1 first; the scaler is part of the model.
+    random_state : int, RandomState or None, default=None
+        Seed. With a fixed number of threads the same seed gives the same bits on one machine.
+    device : str, default="cpu"
+        Where to compute: "cpu", "cuda", "mps".
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (k, d)
+        Centres in the clustered space: unit vectors on the sphere; standardised units where
+        `standardize` is set. See `centers_in_units`.
+    labels_ : ndarray of shape (n,)
+        Cluster of each row of the last `fit` (of the last batch after `partial_fit`).
+    loss_ : float
+        Mean clustering loss per row: squared distance to the own centre.
+    n_iter_ : int
+        Steps of the restart that won, over all samples.
+    history_, runs_, stream_ : list of dict
+        One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024).
+    layer_ : ClusterLayer
+        The same centres as a torch module.
+    cluster_sizes_ : ndarray of shape (k,)
+        Rows (or weight) behind each centre.
+    mean_, scale_ : ndarray of shape (d,) or None
+        The scaler, where `standardize` is set.
+
+    Notes
+    -----
+    A row of zeros has no direction: on the sphere it pulls no centre and falls to cluster 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from tell import TELL, evaluate
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = TELL(10, random_state=0).fit(X)
+    >>> evaluate(y, model.labels_).acc > 0.75
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        geometry: Geometry = "sphere",
+        init: str | ArrayLike = "k-means++",
+        n_init: int = 3,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        half_life: float | None = None,
+        temperature: float = 0.0,
+        standardize: bool = False,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.geometry = geometry
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.half_life = half_life
+        self.temperature = temperature
+        self.standardize = standardize
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self.standardize
+        tags.classifier_tags = ClassifierTags()  # says that predict_proba has a column per cluster
+        return tags
+
+    # --- learning ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Cluster X, forgetting what was learned before.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), frame, path, or anything `open_source` reads
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            How often each row counts; 0 leaves it out of the fit, but it still gets a label.
+        """
+        with unchanged_on_error(self):
+            check_options(self)
+            if is_array_like(X):
+                X = read_matrix(self, X, reset=True)
+                return self._fit_array(X, _weights(sample_weight, X))
+            if sample_weight is not None:
+                raise InputError("sample_weight needs X as an array; read the file first")
+            return self._fit_source(X)
+
+    def _fit_array(self, X: Any, weight: Floats | None) -> Self:
+        scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
+        rows = to_rows(scaling.apply(X), weight, self.device)
+        counted = rows
+        if weight is not None and not weight.all():
+            counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
+        fit = self._fit_rows(counted, scaling)
+        self._adopt(fit, counted, scaling)
+        nearest = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
+        self.labels_ = _labels(nearest.labels)
+        return self
+
+    def _fit_source(self, data: Any) -> Self:
+        """Cluster rows that are read in chunks: two passes and a sample in memory at most."""
+        source = open_source(data)
+        seed = draw_seed(self.random_state)
+        with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
+            sample = read_sample(source, seed, bar)
+        self._take_columns(source)
+        if sample.complete:
+            return self._fit_array(sample.X, None)
+        scaling = sample.scaling(self.geometry, self.standardize)
+        rows = to_rows(scaling.apply(sample.X), None, self.device)
+        fit = self._fit_rows(rows, scaling)
+        self._adopt(fit, rows, scaling)
+        with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
+            found = label_chunks(source, self._assign, bar)
+        self.labels_, self.loss_ = found.labels, found.loss
+        growth = len(found.labels) / max(1, rows.shape[0])
+        self._grow_memory(growth)
+        return self
+
+    def _fit_rows(self, rows: Rows, scaling: Scaling) -> Fit:
+        self._check_rows(rows)
+        init = given_centers(self, scaling, rows.example)
+        total = self.max_iter
+        with progress("fit", total, visible=self.verbose > 0) as bar:
+            steps = iter(range(1, 1 << 60))
+            fit = fit_centers(
+                rows,
+                self.n_clusters,
+                init=init,
+                geometry=self.geometry,
+                n_init=self.n_init,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                seed=draw_seed(self.random_state),
+                report=lambda **entry: bar.update(min(next(steps), total - 1), loss=entry["loss"]),
+            )
+            bar.update(total, loss=fit.loss)
+        self._warn(fit)
+        return fit
+
+    def _check_rows(self, rows: Rows) -> None:
+        n = rows.shape[0]
+        if n < self.n_clusters:
+            raise InputError(
+                f"n_clusters={self.n_clusters} needs at least {self.n_clusters} rows, got "
+                f"n_samples={n}; pass more rows or lower n_clusters"
+            )
+        if self.geometry == "sphere" and not rows.inverse_length.any():
+            raise InputError(
+                "all rows are zero and have no direction; pass other rows or geometry='euclidean'"
+            )
+
+    def _warn(self, fit: Fit) -> None:
+        empty = int((fit.totals.counts == 0).sum())
+        if empty:
+            warnings.warn(
+                f"n_clusters={self.n_clusters} but only {self.n_clusters - empty} rows are "
+                "distinct: the other clusters are empty; lower n_clusters",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        elif not fit.converged:
+            warnings.warn(
+                f"stopped at max_iter={self.max_iter} before a step lowered the loss by less than "
+                f"tol={self.tol}; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _adopt(self, fit: Fit, rows: Rows, scaling: Scaling) -> None:
+        self._scaling = scaling
+        seen = float(fit.totals.counts.sum())
+        self._state = stream_state(rows, fit.centers, fit.assignment, fit.totals, seen)
+        self._pending = []
+        self.loss_ = fit.loss
+        self.n_iter_ = fit.n_iter
+        self.history_ = fit.history
+        self.runs_ = [
+            {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen}
+            for r in fit.runs
+        ]
+        self.stream_: list[dict[str, float]] = []
+
+    def _grow_memory(self, growth: float) -> None:
+        """Let the memory of a sample weigh as much as the rows that it stands for."""
+        memory = Totals(*(part * growth for part in self._state.memory))
+        self._state = replace(
+            self._state,
+            memory=memory,
+            lengths=self._state.lengths * growth,
+            seen=float(len(self.labels_)),
+        )
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from further rows, once, in one step per array or chunk.
+
+        The first call seeds the centres. While fewer than `n_clusters` rows have come they are
+        kept, and the model cannot predict yet.
+        """
+        with unchanged_on_error(self):
+            check_options(self)
+            if is_array_like(X):
+                X = read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
+                return self._learn(X, _weights(sample_weight, X))
+            source = open_source(X)
+            if hasattr(self, "n_features_in_"):
+                self._check_columns(source)
+            else:
+                self._take_columns(source)
+            for chunk in source.chunks():
+                self._learn(chunk.X, None)
+            return self
+
+    def _learn(self, X: Any, weight: Floats | None) -> Self:
+        if not hasattr(self, "_state") or self._pending:
+            return self._warm_up(X, weight)
+        return self._step(X, weight)
+
+    def _step(self, X: Any, weight: Floats | None) -> Self:
+        rows = to_rows(self._scaling.apply(X), weight, self.device)
+        was_drifting = self._state.watch.drifting
+        self._state, record = step(self._state, rows, self.geometry, self.half_life)
+        self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
+        self.loss_ = record["loss"]
+        self.labels_ = _labels(assign(rows, self._state.centers, self.geometry).labels)
+        if self._state.watch.drifting and not was_drifting:
+            warnings.warn(
+                f"the loss of recent rows is {record['running_loss']:.4g}, usual is "
+                f"{record['baseline_loss']:.4g}: the data drifts from what the model learned; "
+                "set half_life to follow it, or fit again",
+                DriftWarning,
+                stacklevel=4,
+            )
+        return self
+
+    def _warm_up(self, X: Any, weight: Floats | None) -> Self:
+        """Seed from the first rows, and again when they have doubled, up to 8 per cluster."""
+        pending = [*getattr(self, "_pending", []), (X, weight)]
+        rows, weights = _join(pending)
+        before = rows.shape[0] - X.shape[0]
+        levels = [self.n_clusters << i for i in range(WARM_UP_ROWS.bit_length())]
+        if any(before < level <= rows.shape[0] for level in levels):
+            self._fit_array(rows, weights)
+            self.labels_ = self.labels_[before:]
+        elif hasattr(self, "_state"):
+            self._step(X, weight)
+        self._pending = pending if rows.shape[0] < levels[-1] else []
+        return self
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def _read(self, X: Any) -> Rows:
+        self._fitted_state()
+        X = read_matrix(self, X, reset=False)
+        return to_rows(self._scaling.apply(X), None, self.device)
+
+    def _assign(self, X: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        rows = to_rows(self._scaling.apply(X), None, self.device)
+        nearest = assign(rows, self._state.centers.to(rows.example), self.geometry)
+        return _labels(nearest.labels), nearest.distances.cpu().numpy()
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Cluster of each row: the nearest centre."""
+        state = self._fitted_state()
+        if not is_array_like(X):
+            source = open_source(X)
+            self._check_columns(source)
+            with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
+                return label_chunks(source, self._assign, bar).labels
+        rows = self._read(X)
+        return _labels(assign(rows, state.centers.to(rows.example), self.geometry).labels)
+
+    def transform(self, X: Any) -> Floats:
+        """Distances of each row to all centres, of shape (n, k)."""
+        return np.sqrt(-self._scores(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Soft assignment of Eq. 7, of shape (n, k): the attention a row pays to each centre."""
+        scores = self._scores(X) / self._temperature()
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the mean clustering loss per row: larger is better."""
+        self._fitted_state()
+        if not is_array_like(X):
+            return -label_chunks(open_source(X), self._assign).loss
+        X = read_matrix(self, X, reset=False)
+        weight = _weights(sample_weight, X)
+        return -float(np.average(self._assign(X)[1].astype(np.float64), weights=weight))
+
+    def _scores(self, X: Any) -> Floats:
+        """Minus the squared distances, by the layer itself: (n, k)."""
+        rows = self._read(X)
+        centers = self._state.centers.to(rows.example)
+        return -all_distances(rows, centers, self.geometry).cpu().numpy()
+
+    def _temperature(self) -> float:
+        return self.temperature or max(float(self.loss_), 1e-30)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+        """Write the model to a folder, whole or not at all; `tell.load` reads it.
+
+        It holds everything `partial_fit` needs: going on after a load equals never having
+        stopped. `metadata` is any JSON to keep with it, found again as `metadata_`.
+        """
+        if metadata is not None:
+            self.metadata_ = metadata
+        write_model(folder, "TELL", describe(self), tensors_of(self))
+
+    @classmethod
+    def _from_saved(cls, saved: SavedModel) -> Self:
+        return restore(cls(), saved)
+
+
+def _labels(labels: torch.Tensor) -> NDArray[np.int32]:
+    return labels.cpu().numpy().astype(np.int32)
+
+
+def _weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
+    if sample_weight is None:
+        return None
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if not weight.any():
+        raise InputError("sample_weight must count at least one row, got only zeros")
+    return weight
+
+
+def _join(parts: list[tuple[Any, Floats | None]]) -> tuple[Any, Floats | None]:
+    """Rows and weights of several batches as one."""
+    matrices = [X for X, _ in parts]
+    sparse = any(sp.issparse(X) for X in matrices)
+    rows = sp.vstack(matrices, format="csr") if sparse else np.concatenate(matrices)
+    if all(weight is None for _, weight in parts):
+        return rows, None
+    ones = (np.ones(X.shape[0], X.dtype) if w is None else w for X, w in parts)
+    return rows, np.concatenate(list(ones))
