@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_sample_weight
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import Geometry
 from tell.core.rows import Rows, Totals, all_distances, assign
-from tell.core.stream import step, stream_state
+from tell.core.stream import Watch, step, stream_state
 from tell.data.sources import is_array_like, open_source
 from tell.estimators._base import draw_seed, read_matrix, unchanged_on_error
 from tell.estimators._learned import Learned
@@ -320,6 +320,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         levels = [self.n_clusters << i for i in range(WARM_UP_ROWS.bit_length())]
         if any(before < level <= rows.shape[0] for level in levels):
             self._fit_array(rows, weights)
+            # So few rows lie closer to their centres than any that follow: no baseline yet.
+            self._state = replace(self._state, watch=Watch())
             self.labels_ = self.labels_[before:]
         elif hasattr(self, "_state"):
             self._step(X, weight)

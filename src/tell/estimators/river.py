@@ -1,0 +1,115 @@
+"""`RiverTELL`: the streaming side of `TELL` in river's words, one row at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.core.layer import Geometry
+from tell.estimators.tell import TELL
+from tell.exceptions import InputError, MissingDependencyError, ParameterError
+
+try:
+    from river import base
+except ImportError:
+    raise MissingDependencyError(
+        "tell.estimators.river needs river; install it: pip install river"
+    ) from None
+
+
+class RiverTELL(base.Clusterer):
+    """`TELL` as a clusterer of river: `learn_one` and `predict_one` on dictionaries.
+
+    Rows are gathered and learned in small batches, which is many times faster than one by one;
+    predictions therefore lag by at most `batch_rows` rows. Until `n_clusters` rows have come, all
+    are predicted to be in cluster 0.
+
+    The features are those of the rows in the first batch. One that is missing later counts as 0,
+    one that appears later is left aside.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    geometry : {"sphere", "euclidean"}, default="sphere"
+    half_life : float or None, default=None
+        Rows after which an earlier row counts half; None never forgets.
+    batch_rows : int, default=32
+        Rows that are learned at a time; 1 learns each at once.
+    seed : int or None, default=None
+
+    Attributes
+    ----------
+    model : TELL
+        The estimator behind it, without the rows that still wait for their batch.
+
+    Examples
+    --------
+    >>> from river import stream
+    >>> from sklearn.datasets import load_digits
+    >>> digits = RiverTELL(n_clusters=10, seed=0)
+    >>> for x, _ in stream.iter_sklearn_dataset(load_digits()):
+    ...     digits.learn_one(x)
+    >>> 0 <= digits.predict_one(x) < 10
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        geometry: Geometry = "sphere",
+        half_life: float | None = None,
+        batch_rows: int = 32,
+        seed: int | None = None,
+    ) -> None:
+        if batch_rows < 1:
+            raise ParameterError(f"batch_rows must be at least 1, got {batch_rows}")
+        self.n_clusters = n_clusters
+        self.geometry = geometry
+        self.half_life = half_life
+        self.batch_rows = batch_rows
+        self.seed = seed
+        self.model = TELL(
+            n_clusters, geometry=geometry, half_life=half_life, random_state=seed, n_init=1
+        )
+        self._waiting: list[dict[Hashable, float]] = []
+        self._features: list[Hashable] = []
+        self._weight: NDArray[Any] | None = None
+        self._bias: NDArray[Any] | float = 0.0
+
+    def learn_one(self, x: dict[Hashable, Any]) -> None:
+        """Take one row; every `batch_rows` rows the centres move."""
+        try:
+            usable = math.isfinite(sum(x.values()))
+        except TypeError:
+            usable = False
+        if not usable:
+            raise InputError(f"features must be finite numbers, got {x!r}; encode or fill them")
+        self._waiting.append(dict(x))
+        if len(self._waiting) >= (self.batch_rows if self._features else self.n_clusters):
+            self._learn()
+
+    def _learn(self) -> None:
+        if not self._features:
+            # Sorted, so that the order of keys in a dictionary makes no difference.
+            self._features = sorted({name for row in self._waiting for name in row}, key=str)
+        rows = [[row.get(name, 0.0) for name in self._features] for row in self._waiting]
+        self._waiting = []
+        self.model.partial_fit(np.array(rows, dtype=np.float32))
+        centers = self.model.cluster_centers_
+        if self.geometry == "euclidean":
+            # |x − c|² is smallest where 2cx − |c|² is largest.
+            centers = self.model.centers_in_units()
+            self._bias = -np.square(centers).sum(axis=1)
+        self._weight = 2 * centers
+
+    def predict_one(self, x: dict[Hashable, Any]) -> int:
+        """Return the cluster of one row."""
+        if self._weight is None:
+            return 0
+        row = np.array([x.get(name, 0.0) for name in self._features], dtype=self._weight.dtype)
+        return int((self._weight @ row + self._bias).argmax())
