@@ -1,12 +1,17 @@
-"""Run the command as people do: a process of its own, in a folder of its own."""
+"""Run the command as people do: a process of its own, in a folder of its own.
+
+Loading torch takes seconds, so the processes are forked from one that has loaded it; what must be
+true of a cold start is tested with `cold_tell`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +45,65 @@ def environment() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TELL_DEBUG": "", "TERM": "dumb"}
 
 
+# Reads requests (JSON lines), forks, lets the child be the command, answers with the exit code.
+SERVER = """
+import json, os, sys
+import sklearn.cluster, pyarrow.csv, pyarrow.parquet, tell.estimators, tell.metrics
+from tell.cli.main import main
+for request in map(json.loads, sys.stdin.buffer):
+    child = os.fork()
+    if not child:
+        for number, (name, flags) in enumerate(request["files"]):
+            os.dup2(os.open(name, flags), number)
+        os.chdir(request["cwd"])
+        sys.argv = ["tell", *request["args"]]
+        code = main()
+        sys.stdout.flush()
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.write(1, f"{code}\\n".encode())
+"""
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    yield process
+    process.communicate(timeout=30)
+
+
 @pytest.fixture
-def tell(tmp_path: Path) -> Callable[..., Run]:
+def tell(
+    server: subprocess.Popen[bytes], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Run]:
+    streams = tmp_path_factory.mktemp("streams")
+
+    def run(*args: object, stdin: str = "") -> Run:
+        (streams / "in").write_text(stdin)
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        files = [("in", os.O_RDONLY), ("out", write), ("err", write)]
+        request = {
+            "args": list(map(str, args)),
+            "cwd": str(tmp_path),
+            "files": [(str(streams / name), flags) for name, flags in files],
+        }
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        return Run(code, (streams / "out").read_text(), (streams / "err").read_text())
+
+    return run
+
+
+@pytest.fixture
+def cold_tell(tmp_path: Path) -> Callable[..., Run]:
     def run(*args: object, stdin: str = "") -> Run:
         done = subprocess.run(
             [PROGRAM, *map(str, args)],
@@ -74,11 +136,12 @@ def iris_csv(path: Path, *, order: list[int] | None = None, rows: slice = slice(
 def _flower_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of the iris flowers, fitted by the command once for the whole session."""
     folder = tmp_path_factory.mktemp("flowers")
-    csv = iris_csv(folder / "iris.csv")
-    command = [PROGRAM, "fit", str(csv), "-k", "3", "--label", "species", "--standardize"]
+    command = [PROGRAM, "fit", "iris.csv", "-k", "3", "--label", "species", "--standardize"]
+    iris_csv(folder / "iris.csv")
     subprocess.run(
-        [*command, "--geometry", "euclidean", "--out", str(folder / "model")],
+        [*command, "--geometry", "euclidean"],
         check=True,
+        cwd=folder,
         capture_output=True,
         timeout=120,
         env=environment(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -74,7 +75,7 @@ def exit_code(error: BaseException) -> int:
 def describe(error: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(error, KeyboardInterrupt):
-        return "stopped by Ctrl-C; nothing half-written was left behind"
+        return "stopped; nothing half-written was left behind"
     if isinstance(error, MemoryError):
         return "out of memory; give fewer rows or columns, or a Parquet file to stream from"
     if isinstance(error, TellError) or not isinstance(error, OSError):
@@ -127,7 +128,21 @@ _register()
 
 
 def main() -> int:
+    """Run the command line; the exit code is returned or, after a failure, final."""
+    code = run()
+    if code:
+        # A file that was given up half-read may have reader threads, and the interpreter's own
+        # way out aborts the process if one of them wakes up meanwhile.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return 0
+
+
+def run() -> int:
     """Run the command line and return its exit code."""
+    # Being terminated cleans up just as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return app(standalone_mode=False) or 0
     except UsageError as error:

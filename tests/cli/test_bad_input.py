@@ -1,0 +1,132 @@
+"""Bad input: exit code 2, one line that helps, and nothing on disk has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .conftest import Run, contents, iris_csv
+
+Tell = Callable[..., Run]
+
+GOOD = "a,b\n1,2\n2,1\n3,3\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "parts"),
+    [
+        ("a,b\n1,2\n,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
+        ("a,b\n1,2\nnan,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
+        ("a,b\n1,2\ninf,3\n4,5\n", [], ["row 1", "'a'", "infinite"]),
+        ("a,b\n1,2\n1e60,3\n4,5\n", [], ["row 1", "'a'", "float32"]),
+        ("a,b\n1,2\nred,3\n4,5\n", [], ["row 1", "'a'", "'red'", "--one-hot", "--drop"]),
+        ("a,b\n1,2\nred,3\n4,5\n", ["--impute", "mean"], ["row 1", "'a'", "'red'", "--one-hot"]),
+        ("a,b\n1,2\n,3\n4,5\n", ["--one-hot"], ["row 1", "'a'", "--impute"]),
+        ("a,b\n1,\n2,\n3,\n", ["--impute", "mean"], ["'b'", "--drop b"]),
+        ("a,b\n1,2,3\n2,1\n", [], ["row 0", "3 fields"]),
+        ("a,b\n0,0\n0,0\n0,0\n", [], ["zero", "euclidean"]),
+        ("a,b\n1,2\n", [], ["2", "1", "rows"]),
+        ("", [], ["row", "none"]),
+        ("a,b\n", [], ["row", "none"]),
+        (GOOD, ["--columns", "c"], ["'c'", "'a', 'b'"]),
+        (GOOD, ["--drop", "a,b"], ["no column is left"]),
+        (GOOD, ["--label", "species"], ["'species'"]),
+        ("a,a\n1,2\n2,1\n", [], ["'a'", "twice"]),
+    ],
+)
+def test_tables_that_cannot_be_clustered(
+    tell: Tell, tmp_path: Path, content: str, options: list[str], parts: list[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text(content)
+    line = tell("fit", "rows.csv", "-k", 2, *options).failed()
+    for part in parts:
+        assert part in line
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_files_that_are_not_what_they_seem(tell: Tell, tmp_path: Path) -> None:
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "text.npy").write_text("hello")
+    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "text.parquet").write_text("hello")
+    (tmp_path / "picture.bmp").write_text("hello")
+    (tmp_path / "latin.csv").write_bytes(b"gr\xf6\xdfe,b\n1,2\n")
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}]), allow_pickle=True)
+    np.save(tmp_path / "line.npy", np.arange(5.0))
+    for path in sorted(tmp_path.iterdir()):
+        assert path.name in tell("fit", path.name, "-k", 2).failed()
+    assert "nowhere.csv" in tell("fit", "nowhere.csv", "-k", 2).failed()
+
+
+@pytest.mark.parametrize("name", ["[red]bold[end].csv", "new\nline.csv", "\x1b[2Jx.csv", "ü ß.csv"])
+def test_hostile_file_names_are_read_and_shown_safely(
+    tell: Tell, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("a,b\n1,x\n")
+    line = tell("fit", tmp_path / name, "-k", 2).failed()
+    assert "\x1b" not in line
+    assert name.isprintable() is (name in line)
+
+
+def test_a_file_name_may_look_like_an_option(tell: Tell, tmp_path: Path) -> None:
+    (tmp_path / "--help.csv").write_text(GOOD)
+    result = json.loads(tell("fit", "-k", 2, "--json", "--", "--help.csv").worked())
+    assert result["rows"] == 3
+
+
+def test_model_folders_that_are_no_models(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    csv = iris_csv(tmp_path / "iris.csv")
+    (tmp_path / "empty").mkdir()
+    assert "empty" in tell("show", "empty").failed()
+    assert "nowhere" in tell("predict", "nowhere", csv).failed()
+    tensors = next(flower_model.glob("*.safetensors"))
+    whole = tensors.read_bytes()
+    tensors.write_bytes(whole[: len(whole) // 2])
+    assert "damaged" in tell("show", flower_model).failed()
+    tensors.write_bytes(whole)
+    description = flower_model / "model.json"
+    newer = json.loads(description.read_text()) | {"version": 999}
+    description.write_text(json.dumps(newer))
+    assert "999" in tell("show", flower_model).failed()
+    description.write_text("{")
+    assert "JSON" in tell("show", flower_model).failed()
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("sepal length,sepal width\n1,2\n", "petal length"),
+        ("sepal length,sepal width,petal length,petal width\n1,2,3,x\n", "'petal width'"),
+        ("sepal length,sepal width,petal length,petal width\n1,2,3,\n", "'petal width'"),
+    ],
+)
+def test_rows_that_do_not_fit_the_model(
+    tell: Tell, tmp_path: Path, flower_model: Path, content: str, part: str
+) -> None:
+    (tmp_path / "new.csv").write_text(content)
+    (tmp_path / "labels.csv").write_text("earlier labels\n")
+    before = contents(tmp_path)
+    assert part in tell("predict", flower_model, "new.csv", "--out", "labels.csv").failed()
+    update = tell("update", flower_model, "new.csv")
+    assert update.code == 2
+    assert part in update.err.splitlines()[-1]
+    assert contents(tmp_path) == before
+
+
+def test_outputs_that_cannot_be_written(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    csv = iris_csv(tmp_path / "iris.csv")
+    for target in ("labels.xlsx", "nowhere/labels.csv", "."):
+        line = tell("predict", flower_model, csv, "--out", target).failed()
+        assert target.split("/")[0] in line
+    assert ".npz" in tell("predict", flower_model, csv, "--out", "l.npy", "--proba").failed()
+    (tmp_path / "file").write_text("x")
+    assert "file" in tell("fit", csv, "-k", 2, "--drop", "species", "--out", "file").failed()
+
+
+def test_options_that_contradict_each_other(tell: Tell) -> None:
+    assert "--deep" in tell("fit", "digits", "-k", 3, "--deep", "--standardize").failed()
+    assert "table" in tell("fit", "digits", "-k", 3, "--one-hot").failed()

@@ -1,0 +1,69 @@
+"""`tell compare` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tell.cli.main import app
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Three clouds as a CSV file with a column of classes."""
+    rng = np.random.default_rng(0)
+    centers = np.repeat(np.eye(3) * 5, 20, axis=0)
+    rows = centers + rng.normal(0, 0.3, centers.shape)
+    path = tmp_path_factory.mktemp("data") / "clouds.csv"
+    lines = [f"{a:.4f},{b:.4f},{c:.4f},kind{i // 20}" for i, (a, b, c) in enumerate(rows)]
+    path.write_text("\n".join(["a,b,c,kind", *lines]) + "\n")
+    return path
+
+
+def run(*words: object):
+    return CliRunner().invoke(app, ["compare", *map(str, words)])
+
+
+def test_compare_ranks_and_writes_everything(table, tmp_path):
+    options = (table, "-k", 3, "--label", "kind", "--seeds", 2, "--threads", 1)
+    folder, page = tmp_path / "out", tmp_path / "page.html"
+    first = run(*options, "-m", "kmeans,lsr1", "--out", folder, "--html", page)
+    assert first.exit_code == 0, first.output
+    assert "lsr1 on 60 rows needs about" in first.stderr
+    assert "100.0±0.0" in first.stdout
+    assert "<svg" in page.read_text()
+    record = (folder / "runs.jsonl").read_text()
+    again = run(*options, "-m", "kmeans,lsr1", "--out", folder, "--json", "--quiet")
+    assert again.exit_code == 0
+    assert (folder / "runs.jsonl").read_text() == record
+    document = json.loads(again.stdout)
+    assert [row["rank"] for row in document["rows"]] == [1, 2]
+    assert document["rows"][0]["measures"]["acc"] == [1.0, 0.0]
+    assert "60 rows, 3 features (raw), 3 clusters, 2 seeds" in document["facts"]
+
+
+def test_a_failed_method_says_why_and_the_command_goes_on(table, tmp_path):
+    result = run(
+        table, "-k", 3, "--label", "kind", "-m", "kmeans", "--memory-limit", 0.1,
+        "--seeds", 1, "--out", tmp_path, "--quiet",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert "over its limit of 0.1 GB" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-k", 3, "-m", "kmean"], "got 'kmean'"),
+        (["-k", 3, "--features", "nowhere"], "features must be raw, ae or the folder"),
+        (["-k", 3, "--label", "nothing"], "nothing"),
+    ],
+)
+def test_bad_calls_end_with_one_line(table, tmp_path, words, message):
+    result = run(table, *words, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output

@@ -1,0 +1,132 @@
+"""`tell fit`: files in, a model and a table out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_digits, load_iris
+
+from tell import TELL, load
+
+from .conftest import Run, contents, iris_csv
+
+Tell = Callable[..., Run]
+
+
+def test_the_embedded_digits(tell: Tell, tmp_path: Path) -> None:
+    text = tell("fit", "digits", "-k", 10, "--out", "model").worked()
+    assert "10 clusters of 1,797 rows × 64 columns" in text
+    header = next(line for line in text.splitlines() if "cluster " in line)
+    assert header.split() == ["cluster", "size", "share", "cohesion", "nearest", "angle"]
+    for metric in ("ACC", "NMI", "ARI", "AMI", "homogeneity", "completeness", "v-measure"):
+        assert metric in text
+    assert max(map(len, text.splitlines())) <= 80
+    model = load(tmp_path / "model")
+    assert isinstance(model, TELL)
+    assert model.cluster_centers_.shape == (10, 64)
+
+
+def test_json_is_all_that_is_printed_and_says_what_the_model_says(
+    tell: Tell, tmp_path: Path
+) -> None:
+    csv = iris_csv(tmp_path / "iris.csv")
+    arguments = ["--label", "species", "--geometry", "euclidean", "--seed", 3, "--n-init", 2]
+    done = tell("fit", csv, "-k", 3, *arguments, "--json")
+    result = json.loads(done.worked())
+    assert done.err == ""
+    model = load(tmp_path / "model")
+    assert result["loss"] == pytest.approx(model.loss_)
+    assert [entry["size"] for entry in result["clusters"]] == model.cluster_sizes_.tolist()
+    assert sum(entry["share"] for entry in result["clusters"]) == pytest.approx(1)
+    assert len(model.runs_) == 2
+    assert result["metrics"]["acc"] > 0.85
+    first = result["clusters"][0]
+    centers = model.cluster_centers_
+    gap = np.linalg.norm(centers[0] - centers[first["nearest"]])
+    assert first["distance"] == pytest.approx(gap, rel=1e-4)
+
+
+def test_every_file_type_gives_the_same_clusters(tell: Tell, tmp_path: Path) -> None:
+    X = load_iris().data.astype(np.float32)
+    np.save(tmp_path / "iris.npy", X)
+    np.savez(tmp_path / "iris.npz", X=X)
+    columns = {f"x{place}": X[:, place] for place in range(4)}
+    pq.write_table(pa.table(columns), tmp_path / "iris.parquet")
+    losses = []
+    for name in ("iris.npy", "iris.npz", "iris.parquet"):
+        done = tell("fit", name, "-k", 3, "--out", f"{name}.model", "--json")
+        losses.append(json.loads(done.worked())["loss"])
+    assert losses[1:] == losses[:1] * 2
+
+
+def test_standard_input_is_a_file_too(tell: Tell, tmp_path: Path) -> None:
+    text = iris_csv(tmp_path / "iris.csv").read_text()
+    done = tell("fit", "-", "-k", 3, "--drop", "species", "--json", stdin=text)
+    assert json.loads(done.worked())["rows"] == 150
+
+
+def test_columns_are_chosen_by_name(tell: Tell, tmp_path: Path) -> None:
+    csv = iris_csv(tmp_path / "iris.csv")
+    tell("fit", csv, "-k", 3, "--columns", "petal width,petal length", "--out", "few").worked()
+    assert load(tmp_path / "few").feature_names_in_.tolist() == ["petal width", "petal length"]
+
+
+def test_gaps_and_text_are_prepared_and_the_model_keeps_how(tell: Tell, tmp_path: Path) -> None:
+    rows = ["age,city,income", "31,Ulm,20", ",Ulm,31", "45,Bonn,", "52,,51", "23,Bonn,9"]
+    (tmp_path / "people.csv").write_text("\n".join(rows))
+    options = ["--impute", "median", "--one-hot", "--standardize", "--geometry", "euclidean"]
+    tell("fit", "people.csv", "-k", 2, *options).worked()
+    model = load(tmp_path / "model")
+    names = ["age", "city=Bonn", "city=Ulm", "income"]
+    assert model.feature_names_in_.tolist() == names
+    filled = {
+        column["name"]: column["fill"] for column in model.metadata_["preparation"]["columns"]
+    }
+    assert filled["age"] == 38.0  # the median of 23, 31, 45 and 52
+    assert filled["income"] == 25.5
+    shown = tell("show", "model").worked()
+    assert "city=Bonn" in shown
+    assert "gaps filled" in shown
+    # New rows have gaps and a city that was never seen: they are treated alike.
+    (tmp_path / "new.csv").write_text("income,city,age\n,Ulm,33\n40,Rom,\n")
+    done = tell("predict", "model", "new.csv")
+    assert len(done.worked().splitlines()) == 3
+    assert "Rom" in done.err
+
+
+def test_rows_with_gaps_can_be_left_out(tell: Tell, tmp_path: Path) -> None:
+    (tmp_path / "gaps.csv").write_text("a,b\n1,2\n,5\n2,1\n3,3\n9,\n")
+    result = json.loads(tell("fit", "gaps.csv", "-k", 2, "--impute", "drop", "--json").worked())
+    assert result["rows"] == 3
+    labels = tell("predict", "model", "gaps.csv").worked().split()[1:]
+    assert [labels[1], labels[4]] == ["-1", "-1"]
+    assert "-1" not in [labels[0], labels[2], labels[3]]
+
+
+def test_a_model_is_replaced_only_on_demand(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    before = contents(flower_model)
+    assert "--force" in tell("fit", "digits", "-k", 3, "--out", flower_model).failed()
+    assert contents(flower_model) == before
+    tell("fit", "digits", "-k", 3, "--out", flower_model, "--force").worked()
+    assert load(flower_model).n_features_in_ == 64
+
+
+def test_a_folder_with_other_things_is_never_written_to(tell: Tell, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    assert "thesis" in tell("fit", "digits", "-k", 3, "--out", "thesis", "--force").failed()
+    assert contents(tmp_path / "thesis") == {"chapter.txt": b"years of work"}
+
+
+def test_the_seed_decides(tell: Tell, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", load_digits().data[:300])
+    for name in ("one", "two"):
+        tell("fit", "x.npy", "-k", 5, "--seed", 7, "--n-init", 1, "--out", name).worked()
+    first, second = (load(tmp_path / name).cluster_centers_ for name in ("one", "two"))
+    assert np.array_equal(first, second)

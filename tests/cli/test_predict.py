@@ -1,0 +1,147 @@
+"""`tell predict`: labels for rows, by name of column, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_iris
+
+from tell import load
+from tell.cli.writers import label_writer, whole_file
+
+from .conftest import PROGRAM, Run, environment, iris_csv
+
+Tell = Callable[..., Run]
+
+
+@pytest.fixture
+def truth(flower_model: Path) -> np.ndarray:
+    names = load(flower_model).feature_names_in_
+    assert names.tolist() == ["sepal length", "sepal width", "petal length", "petal width"]
+    model = load(flower_model)
+    del model.feature_names_in_
+    return model.predict(load_iris().data.astype(np.float32))
+
+
+def test_labels_in_every_file_type(
+    tell: Tell, tmp_path: Path, flower_model: Path, truth: np.ndarray
+) -> None:
+    iris_csv(tmp_path / "iris.csv")
+    read = {
+        "l.csv": lambda path: pyarrow.csv.read_csv(path)["cluster"].to_numpy(),
+        "l.parquet": lambda path: pq.read_table(path)["cluster"].to_numpy(),
+        "l.npy": np.load,
+        "l.npz": lambda path: np.load(path)["cluster"],
+    }
+    for name, reader in read.items():
+        assert "150 rows" in tell("predict", flower_model, "iris.csv", "--out", name).err
+        assert np.array_equal(reader(tmp_path / name), truth)
+    labels = [int(line) for line in tell("predict", flower_model, "iris.csv").out.split()[1:]]
+    assert labels == truth.tolist()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_columns_are_matched_by_name_in_any_order(
+    tell: Tell, tmp_path: Path, flower_model: Path, truth: np.ndarray
+) -> None:
+    iris_csv(tmp_path / "mixed.csv", order=[3, 4, 1, 0, 2])
+    result = json.loads(tell("predict", flower_model, "mixed.csv", "--json").worked())
+    assert result["labels"] == truth.tolist()
+    assert result["sizes"] == np.bincount(truth).tolist()
+
+
+def test_probabilities_distances_and_scores(
+    tell: Tell, tmp_path: Path, flower_model: Path, truth: np.ndarray
+) -> None:
+    iris_csv(tmp_path / "iris.csv")
+    options = ["--proba", "--distances", "--label", "species", "--out", "l.parquet", "--json"]
+    result = json.loads(tell("predict", flower_model, "iris.csv", *options).worked())
+    assert result["metrics"]["acc"] > 0.8
+    labels = pq.read_table(tmp_path / "l.parquet").to_pandas()
+    assert labels.columns.tolist() == [
+        "cluster",
+        *(f"probability_{cluster}" for cluster in range(3)),
+        *(f"distance_{cluster}" for cluster in range(3)),
+    ]
+    np.testing.assert_allclose(labels.filter(like="probability").sum(axis=1), 1, rtol=1e-5)
+    assert np.array_equal(labels.filter(like="probability").to_numpy().argmax(axis=1), truth)
+    assert np.array_equal(labels.filter(like="distance").to_numpy().argmin(axis=1), truth)
+
+
+def test_an_array_is_taken_by_position(
+    tell: Tell, tmp_path: Path, flower_model: Path, truth: np.ndarray
+) -> None:
+    np.save(tmp_path / "x.npy", load_iris().data)
+    assert tell("predict", flower_model, "x.npy").out.split()[1:] == [str(t) for t in truth]
+    np.save(tmp_path / "narrow.npy", load_iris().data[:, :3])
+    assert "4 columns" in tell("predict", flower_model, "narrow.npy").failed()
+
+
+def test_a_model_saved_from_python_works_too(tell: Tell, tmp_path: Path) -> None:
+    from tell import TELL
+
+    TELL(3, random_state=0).fit(load_iris().data).save(tmp_path / "plain")
+    iris_csv(tmp_path / "iris.csv", order=[0, 1, 2, 3])
+    assert len(tell("predict", "plain", "iris.csv").worked().split()) == 151
+    assert "TELL, 3 clusters" in tell("show", "plain").worked()
+
+
+def test_a_failure_midway_leaves_the_earlier_file(tmp_path: Path) -> None:
+    target = tmp_path / "labels.csv"
+    target.write_text("earlier")
+
+    def fail() -> None:
+        with label_writer(target, silent=False) as writer:
+            writer.write({"cluster": np.arange(3)})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert target.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_rows_arrive_nothing_is_left(
+    tmp_path: Path, flower_model: Path, number: signal.Signals
+) -> None:
+    command = [PROGRAM, "predict", str(flower_model), "-", "--out", "labels.csv"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    process.stdin.write(b"petal width,petal length,sepal width,sepal length\n1,2,3,4\n")
+    process.stdin.flush()
+    end = time.monotonic() + 100
+    while not list(tmp_path.glob(".labels.csv.*")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err.decode() == "tell: stopped; nothing half-written was left behind\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_new_files_get_the_rights_that_the_user_usually_gives(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "x") as file:
+            file.write(b"1")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640

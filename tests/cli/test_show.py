@@ -1,0 +1,53 @@
+"""`tell show` and `tell demo`: what people see first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tell import load
+from tell.cli.portrait import centers_table
+
+from .conftest import Run
+
+Tell = Callable[..., Run]
+
+
+def test_a_model_is_shown_with_centres_in_the_units_of_the_data(
+    tell: Tell, flower_model: Path
+) -> None:
+    text = tell("show", flower_model).worked()
+    for part in ("TELL, 3 clusters, 4 columns", "euclidean", "150", "species", "iris.csv", "ACC"):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 80
+    shown = json.loads(tell("show", flower_model, "--json").worked())
+    centers = np.asarray(shown["centers"])
+    assert np.allclose(centers, load(flower_model).centers_in_units())
+    # Iris flowers have petals of 1 to 7 cm; standardised values would lie around 0.
+    assert ((centers[:, 2] > 1) & (centers[:, 2] < 7)).all()
+    assert shown["settings"]["standardize"] is True
+
+
+def test_many_columns_are_told_by_those_that_stand_out() -> None:
+    centers = np.zeros((3, 30))
+    centers[1, 7] = 5.0
+    grid = centers_table([f"x{place}" for place in range(30)], centers)
+    assert grid is not None
+    second = str(list(grid.columns[1].cells)[1])
+    assert second.startswith("x7 5 (1.67)")
+    assert centers_table(None, centers) is None
+
+
+def test_demo_compares_with_kmeans_and_can_run_again(tell: Tell, tmp_path: Path) -> None:
+    for _ in range(2):
+        result = json.loads(tell("demo", "--json").worked())
+    assert result["metrics"]["acc"] > 0.7
+    assert set(result["metrics"]) == set(result["kmeans"]["metrics"])
+    assert load(tmp_path / "demo" / "model").n_features_in_ == 64
+    text = tell("demo", "--out", "other").worked()
+    assert "scikit-learn KMeans" in text
+    assert "other/model" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -1,0 +1,171 @@
+"""`tell update`: learning goes on, is saved as it goes, and survives being stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from tell import load
+from tell.cli.learning import Interruption, Learning, learn_all
+from tell.data.sources import Chunk, open_source
+
+from .conftest import PROGRAM, Run, contents, environment, iris_csv
+
+Tell = Callable[..., Run]
+HEADER = "sepal length,sepal width,petal length,petal width\n"
+LINES = [",".join(map(str, row)) + "\n" for row in load_iris().data.tolist()]
+
+
+def test_a_file_is_learned_as_partial_fit_would(
+    tell: Tell, tmp_path: Path, flower_model: Path
+) -> None:
+    iris_csv(tmp_path / "new.csv", rows=slice(0, 90), order=[4, 3, 2, 1, 0])
+    expected = load(flower_model)
+    del expected.feature_names_in_
+    X = load_iris().data[:90].astype(np.float32)
+    expected.partial_fit(X[:50]).partial_fit(X[50:])
+    done = tell("update", flower_model, "new.csv", "--batch", 50)
+    assert "now seen 240" in done.worked()
+    assert "has seen 150 rows" in done.err
+    updated = load(flower_model)
+    np.testing.assert_array_equal(updated.cluster_centers_, expected.cluster_centers_)
+    assert updated.metadata_["rows_seen"] == 240
+    assert "has seen 240 rows" in tell("update", flower_model, "new.csv").err
+
+
+def test_standard_input_with_scores_before_learning(tell: Tell, flower_model: Path) -> None:
+    options = ["--prequential", "--json", "--half-life", 100]
+    done = tell("update", flower_model, "-", *options, stdin=HEADER + "".join(LINES))
+    result = json.loads(done.worked())
+    assert result["rows"] == 150
+    assert 0 < result["prequential"]["loss"] < 2
+    assert load(flower_model).half_life == 100
+
+
+def test_known_classes_score_a_stream(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    iris_csv(tmp_path / "iris.csv")
+    options = ["--prequential", "--label", "species", "--json"]
+    result = json.loads(tell("update", flower_model, "iris.csv", *options).worked())
+    assert result["prequential"]["acc"] > 0.8
+
+
+def test_drift_is_said_aloud(tell: Tell, flower_model: Path) -> None:
+    rng = np.random.default_rng(0)
+    usual = "".join(LINES) * 20
+    strange = "".join(
+        ",".join(map(str, row)) + "\n"
+        for row in rng.normal([40, -30, 60, 9], 5, (4000, 4)).tolist()
+    )
+    done = tell("update", flower_model, "-", stdin=HEADER + usual + strange)
+    assert "drift" in done.worked()
+    assert "warning: " in done.err
+
+
+def test_a_bad_row_stops_it_and_saved_rows_stay(tell: Tell, flower_model: Path) -> None:
+    bad = HEADER + "".join(LINES[:60]) + "1,2,three,4\n"
+    before = contents(flower_model)
+    done = tell("update", flower_model, "-", stdin=bad)
+    assert done.code == 2
+    assert "'three'" in done.err
+    assert contents(flower_model) == before
+
+
+def _started(flower_model: Path, *options: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [PROGRAM, "update", str(flower_model), "-", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    process.stdin.write((HEADER + "".join(LINES[:60])).encode())
+    process.stdin.flush()
+    return process
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 100
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
+
+
+def test_an_endless_stream_is_saved_by_the_clock_and_survives_a_kill(
+    tell: Tell, flower_model: Path
+) -> None:
+    process = _started(flower_model, "--save-seconds", "0.2")
+    # No further row arrives, yet what was learned is saved.
+    _wait_for(lambda: load(flower_model).metadata_["rows_seen"] == 210)
+    process.kill()
+    process.communicate()
+    assert "210" in tell("show", flower_model).worked()
+    assert "has seen 210 rows" in tell("update", flower_model, "-", stdin=HEADER + LINES[0]).err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_a_stream_saves_it(flower_model: Path, number: signal.Signals) -> None:
+    process = _started(flower_model, "--save-rows", "1")
+    _wait_for(lambda: load(flower_model).metadata_["rows_seen"] == 210)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert b"now seen 210" in out
+    assert b"Traceback" not in err
+
+
+class _Stopped(Learning):
+    """Somebody presses Ctrl-C while the third chunk is being learned."""
+
+    def take(self, chunk: Chunk) -> None:
+        if chunk.start == 40:
+            signal.raise_signal(signal.SIGINT)
+        super().take(chunk)
+
+
+def test_an_interrupted_file_goes_on_where_it_stopped(
+    tell: Tell, tmp_path: Path, flower_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    iris_csv(tmp_path / "iris.csv", order=[0, 1, 2, 3])
+    whole = load(flower_model)
+    del whole.feature_names_in_
+    X = load_iris().data.astype(np.float32)
+    for start in range(0, 150, 20):
+        whole.partial_fit(X[start : start + 20])
+
+    model = load(flower_model)
+    del model.feature_names_in_
+    source = open_source("iris.csv", chunk_rows=20)
+    learning = _Stopped(model, flower_model, source, resume=False, score=False)
+    assert not learn_all(learning, source, save_rows=10**6, save_seconds=100.0, visible=False)
+    # The chunk that was being learned is learned to its end, and counted.
+    assert load(flower_model).metadata_["update"]["rows"] == 60
+
+    done = tell("update", flower_model, "iris.csv", "--batch", 20, "--resume")
+    assert "after 60 rows, going on there" in done.err
+    assert "learned from 90 rows" in done.worked()
+    np.testing.assert_array_equal(load(flower_model).cluster_centers_, whole.cluster_centers_)
+
+
+def test_signals_wait_for_the_end_of_a_block() -> None:
+    events: list[str] = []
+
+    def learn() -> None:
+        with interruption.put_off():
+            signal.raise_signal(signal.SIGALRM)
+            signal.raise_signal(signal.SIGTERM)
+            events.append("learned")
+
+    with Interruption(lambda: events.append("saved"), 1000) as interruption:
+        with pytest.raises(KeyboardInterrupt):
+            learn()
+        assert events == ["learned", "saved"]
