@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
@@ -20,10 +21,22 @@ from tell.core.layer import Geometry
 from tell.core.rows import Assignment, Rows, Totals, assign, totals
 from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_centers
 
-FIRST_SAMPLE = 4096  # rows of the first sample, or more for many clusters
+FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
 FIRST_ROWS_PER_CLUSTER = 32
 GROWTH = 4
 FAILED_RELOCATIONS = 3  # trials of the smallest relocation that may fail before it is given up
+
+
+class Descent(NamedTuple):
+    """Where stepping on some rows ended: centres and the rows' assignment to exactly these."""
+
+    rows: Rows
+    centers: Tensor
+    assignment: Assignment
+    totals: Totals
+    loss: float
+    n_iter: int
+    converged: bool
 
 
 @dataclass
@@ -33,22 +46,26 @@ class Run:
     seed: int
     loss: float
     n_iter: int
-    centers: Tensor
+    descent: Descent
     chosen: bool = False
 
 
 @dataclass
 class Fit:
-    """Centres, the rows' assignment to them, and how they came to be."""
+    """Centres, the assignment of all rows to them, and how they came to be."""
 
-    centers: Tensor
+    descent: Descent  # on the last sample
     assignment: Assignment
-    totals: Totals
+    counts: Tensor  # (k,) weight of all rows of each cluster
     loss: float
     n_iter: int
-    converged: bool
     runs: list[Run]
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, float]]
+
+    @property
+    def centers(self) -> Tensor:
+        """The centres, of shape (k, d)."""
+        return self.descent.centers
 
 
 def step_to(part: Totals, centers: Tensor, geometry: Geometry) -> Tensor:
@@ -80,32 +97,33 @@ class Solver:
         self.report = report
         self.history: list[dict[str, float]] = []
 
-    def descend(
-        self, rows: Rows, centers: Tensor, tol: float, max_iter: int
-    ) -> tuple[Tensor, Assignment, float, int, bool]:
-        """Step until the loss falls by less than tol of itself.
-
-        Returns centres, the assignment to exactly these centres, its loss, the number of steps
-        and whether it converged.
-        """
-        assignment = assign(rows, centers, self.geometry)
-        loss = mean_loss(rows, assignment)
-        for iteration in range(max_iter):
-            part = totals(rows, assignment.labels, self.k, self.geometry)
-            moved = step_to(part, centers, self.geometry)
-            revived = revive(rows, assignment, part, moved, self.geometry)
-            after = assign(rows, moved, self.geometry)
-            new_loss = mean_loss(rows, after)
-            self._record(rows, new_loss, revived)
-            converged = not revived and loss - new_loss <= tol * loss
-            if new_loss <= loss:
-                centers, assignment, loss = moved, after, new_loss
+    def descend(self, rows: Rows, centers: Tensor, tol: float, max_iter: int) -> Descent:
+        """Step until the loss falls by less than tol of itself."""
+        now, _ = self._land(rows, centers, 0)
+        for iteration in range(1, max_iter + 1):
+            moved = step_to(now.totals, now.centers, self.geometry)
+            after, revived = self._land(rows, moved, iteration)
+            self._record(rows, after.loss, revived)
+            converged = not revived and now.loss - after.loss <= tol * now.loss
+            if after.loss <= now.loss or revived:
+                now = after
             if converged:
-                return centers, assignment, loss, iteration + 1, True
-        return centers, assignment, loss, max_iter, False
+                return now._replace(n_iter=iteration, converged=True)
+        return now
 
-    def _record(self, rows: Rows, loss: float, revived: list[int]) -> None:
-        entry = {"loss": loss, "rows": rows.shape[0], "revived": len(revived)}
+    def _land(self, rows: Rows, centers: Tensor, iteration: int) -> tuple[Descent, int]:
+        """Assign the rows to the centres, reviving those that get none."""
+        assignment = assign(rows, centers, self.geometry)
+        part = totals(rows, assignment.labels, self.k, self.geometry)
+        revived = revive(rows, assignment, part, centers, self.geometry)
+        if revived:
+            assignment = assign(rows, centers, self.geometry)
+            part = totals(rows, assignment.labels, self.k, self.geometry)
+        loss = mean_loss(rows, assignment)
+        return Descent(rows, centers, assignment, part, loss, iteration, False), len(revived)
+
+    def _record(self, rows: Rows, loss: float, revived: int) -> None:
+        entry = {"loss": loss, "rows": rows.shape[0], "revived": revived}
         self.history.append(entry)
         self.report(**entry)
 
@@ -118,32 +136,25 @@ class Solver:
             centers = how
         else:
             centers = seed_centers(rows, self.k, how, self.geometry, generator)
-        centers, _, loss, n_iter, _ = self.descend(rows, centers, tol, max_iter)
+        found = self.descend(rows, centers, tol, max_iter)
         if how == "k-means++" and self.k > 1:
-            centers, loss, n_iter = self._relocate(rows, centers, loss, n_iter, tol, generator)
-        return Run(seed, loss, n_iter, centers)
+            found = self._relocate(found, tol, generator)
+        return Run(seed, found.loss, found.n_iter, found)
 
-    def _relocate(
-        self,
-        rows: Rows,
-        centers: Tensor,
-        loss: float,
-        n_iter: int,
-        tol: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, float, int]:
-        count, failures = max(1, self.k // 8), 0
+    def _relocate(self, found: Descent, tol: float, generator: torch.Generator) -> Descent:
+        """Many centres at once while that helps, then fewer, then one at a time."""
+        count, failures, n_iter = max(1, self.k // 8), 0, found.n_iter
         while failures < FAILED_RELOCATIONS:
-            trial = relocate(rows, centers, count, self.geometry, generator)
-            trial, _, trial_loss, steps, _ = self.descend(rows, trial, tol, max_iter=8)
-            n_iter += steps
-            if trial_loss < loss * (1 - tol):
-                centers, loss, failures = trial, trial_loss, 0
+            moved = relocate(found.rows, found.centers, count, self.geometry, generator)
+            trial = self.descend(found.rows, moved, tol, max_iter=8)
+            n_iter += trial.n_iter
+            if trial.loss < found.loss * (1 - tol):
+                found, failures = trial, 0
             elif count > 1:
                 count //= 2
             else:
                 failures += 1
-        return centers, loss, n_iter
+        return found._replace(n_iter=n_iter, converged=True)
 
 
 def fit_centers(
@@ -172,18 +183,30 @@ def fit_centers(
     enough = n if sample_tol * n < n_clusters else math.ceil(n_clusters / sample_tol)
     size = min(enough, max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * n_clusters))
     sample = _sample(rows, size, generator)
-    sample = sample.take(canonical_order(sample, generator))
+    ordered = sample.take(canonical_order(sample, generator))
     n_runs = 1 if isinstance(init, Tensor) else n_init
-    runs = [solver.restart(sample, init, tol, max_iter, seed + run) for run in range(n_runs)]
+    runs = [solver.restart(ordered, init, tol, max_iter, seed + run) for run in range(n_runs)]
     best = min(runs, key=lambda run: run.loss)
     best.chosen = True
-    centers, n_iter, converged = best.centers, best.n_iter, True
+    found, n_iter = best.descent, best.n_iter
     while size < enough:
         size = min(enough, size * GROWTH)
-        sample = _sample(rows, size, generator)
-        centers, _, _, steps, converged = solver.descend(sample, centers, tol, max_iter)
-        n_iter += steps
-    return _finish(solver, rows, centers, n_iter, converged, runs, max_iter, tol)
+        found = solver.descend(_sample(rows, size, generator), found.centers, tol, max_iter)
+        n_iter += found.n_iter
+    assignment = found.assignment if found.rows is rows else assign(rows, found.centers, geometry)
+    counts = _counts(rows, assignment, n_clusters)
+    if found.rows is not rows and not counts.all():
+        # A cluster of the sample got no row at all: let the whole data have its say.
+        found = solver.descend(rows, found.centers, tol, max_iter)
+        n_iter += found.n_iter
+        assignment, counts = found.assignment, found.totals.counts
+    loss = mean_loss(rows, assignment)
+    return Fit(found, assignment, counts, loss, n_iter, runs, solver.history)
+
+
+def _counts(rows: Rows, assignment: Assignment, n_clusters: int) -> Tensor:
+    counts = torch.bincount(assignment.labels, rows.weight, minlength=n_clusters)
+    return counts.to(rows.example.dtype)
 
 
 def _sample(rows: Rows, size: int, generator: torch.Generator) -> Rows:
@@ -196,42 +219,3 @@ def _sample(rows: Rows, size: int, generator: torch.Generator) -> Rows:
     else:
         index = torch.randint(n, (size,), generator=generator).unique()
     return rows.take(index.to(rows.example.device))
-
-
-def _finish(
-    solver: Solver,
-    rows: Rows,
-    centers: Tensor,
-    n_iter: int,
-    converged: bool,
-    runs: list[Run],
-    max_iter: int,
-    tol: float,
-) -> Fit:
-    """Assign every row; where a cluster got none, revive it and go on until all have some."""
-    assignment = assign(rows, centers, solver.geometry)
-    part = _totals_of(rows, assignment, centers, solver.geometry)
-    for _ in range(solver.k):
-        if not revive(rows, assignment, part, centers, solver.geometry):
-            break
-        centers, assignment, _, steps, converged = solver.descend(rows, centers, tol, max_iter)
-        n_iter += steps
-        part = _totals_of(rows, assignment, centers, solver.geometry)
-    loss = mean_loss(rows, assignment)
-    return Fit(centers, assignment, part, loss, n_iter, converged, runs, solver.history)
-
-
-def _totals_of(rows: Rows, assignment: Assignment, centers: Tensor, geometry: Geometry) -> Totals:
-    """Counts, and the sums as the centres imply them: no further pass over the features.
-
-    A centre on the sphere is the direction of its rows' sum, whose length is the sum of their
-    cosines; otherwise it is their mean.
-    """
-    labels, k = assignment.labels, len(centers)
-    weights = rows.weights()
-    counts = weights.new_zeros(k).index_add_(0, labels, weights)
-    if geometry == "euclidean":
-        return Totals(centers * counts[:, None], counts)
-    cosines = weights * (1 - assignment.distances / 2)
-    length = weights.new_zeros(k).index_add_(0, labels, cosines)
-    return Totals(centers * length.clamp(min=0)[:, None], counts)

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from tell.core.layer import Geometry
 
-SCORES_IN_CACHE = 1 << 20  # scores per block: small enough to stay in a core's cache
+SCORES_IN_CACHE = 1 << 19  # numbers per block: few enough to stay in a core's cache
+FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by vector instructions
 
 
 class Rows(ABC):
@@ -42,6 +43,10 @@ class Rows(ABC):
     @abstractmethod
     def products(self, vectors: Tensor, start: int, stop: int) -> Tensor:
         """Products of rows start … stop with vectors (m, d): a tensor (stop − start, m)."""
+
+    def products_by_vector(self, vectors: Tensor, start: int, stop: int) -> Tensor:
+        """The same products, one row per vector: (m, stop − start)."""
+        return self.products(vectors, start, stop).T
 
     @abstractmethod
     def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
@@ -90,6 +95,9 @@ class DenseRows(Rows):
 
     def products(self, vectors: Tensor, start: int, stop: int) -> Tensor:
         return self.x[start:stop] @ vectors.T
+
+    def products_by_vector(self, vectors: Tensor, start: int, stop: int) -> Tensor:
+        return vectors @ self.x[start:stop].T
 
     def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
         total = self.x.new_zeros(n_clusters, self.shape[1])
@@ -181,14 +189,38 @@ def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
     bias = -centers.square().sum(dim=1) / 2 if geometry == "euclidean" else None
-    block = max(1024, min(1 << 16, SCORES_IN_CACHE // k))
+    per_row = rows.shape[1] // 4 if k <= FEW_CLUSTERS else k
+    block = max(1024, min(1 << 16, SCORES_IN_CACHE // max(1, per_row)))
     for start in range(0, n, block):
         stop = min(start + block, n)
-        scores = rows.products(centers, start, stop)
-        if bias is not None:
-            scores += bias
-        _largest(scores, labels[start:stop], best[start:stop])
+        _nearest(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
     return Assignment(labels, to_distance(rows, best, geometry))
+
+
+def _nearest(
+    rows: Rows,
+    centers: Tensor,
+    bias: Tensor | None,
+    start: int,
+    stop: int,
+    best: Tensor,
+    labels: Tensor,
+) -> None:
+    """Write the largest score of rows start … stop and its position into best and labels."""
+    if len(centers) <= FEW_CLUSTERS:  # one row of scores per centre: compare whole columns
+        scores = rows.products_by_vector(centers, start, stop)
+        if bias is not None:
+            scores += bias[:, None]
+        torch.max(scores, dim=0, out=(best, labels))
+        return
+    scores = rows.products(centers, start, stop)
+    if bias is not None:
+        scores += bias
+    if scores.device.type == "cpu":  # numpy's argmax is vectorised along rows, torch's is not
+        labels.copy_(torch.from_numpy(scores.numpy().argmax(axis=1)))
+        torch.gather(scores, 1, labels[:, None], out=best[:, None])
+    else:
+        torch.max(scores, dim=1, out=(best, labels))
 
 
 def all_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
@@ -211,15 +243,6 @@ def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
         return (2 - 2 * scores * inverse).clamp_(min=0)  # Eq. 11
     beta = torch.where(inverse > 0, 1 / inverse, 0).square()
     return (beta - 2 * scores).clamp_(min=0)  # Eq. 6
-
-
-def _largest(scores: Tensor, labels: Tensor, best: Tensor) -> None:
-    """Write the position and the value of each row's largest score into labels and best."""
-    if scores.device.type == "cpu":  # numpy's argmax is vectorised, torch's is not
-        labels.copy_(torch.from_numpy(scores.numpy().argmax(axis=1)))
-        torch.gather(scores, 1, labels[:, None], out=best[:, None])
-    else:
-        torch.max(scores, dim=1, out=(best, labels))
 
 
 class Totals(NamedTuple):

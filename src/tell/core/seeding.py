@@ -118,7 +118,8 @@ def revive(
     revived = []
     for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
         worst = loss.argmax()
-        if loss[worst] <= 0:
+        own = rows.take(worst[None])
+        if not all_distances(own, centers, geometry).all():
             break
         centers[dead] = as_centers(rows, worst[None], geometry)[0]
         loss = torch.minimum(loss, all_distances(rows, centers[dead][None], geometry)[:, 0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from tell.core.engine import step_to
+from tell.core.engine import Fit, step_to
 from tell.core.layer import Geometry
 from tell.core.rows import Assignment, Rows, Totals, assign, totals
 from tell.core.seeding import as_centers
@@ -82,14 +82,20 @@ class StreamState:
     watch: Watch = field(default_factory=Watch)
 
 
-def stream_state(
-    rows: Rows, centers: Tensor, assignment: Assignment, part: Totals, seen: float
-) -> StreamState:
-    """The state of a stream whose rows so far are these."""
-    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0)
-    lengths = torch.zeros_like(part.counts)
-    lengths.index_add_(0, assignment.labels, length * rows.weights())
-    return StreamState(centers, part, lengths, seen, seen, Watch.over(assignment.distances))
+def stream_state(fit: Fit) -> StreamState:
+    """The state after a fit: its last sample's sums, at the weight of all rows."""
+    rows, labels, part = fit.descent.rows, fit.descent.assignment.labels, fit.descent.totals
+    growth = fit.counts / part.counts.clamp(min=torch.finfo(part.counts.dtype).tiny)
+    lengths = torch.zeros_like(part.counts).index_add_(0, labels, _lengths(rows))
+    memory = Totals(part.sums * growth[:, None], fit.counts)
+    seen = float(fit.counts.sum())
+    watch = Watch.over(fit.descent.assignment.distances)
+    return StreamState(fit.centers, memory, lengths * growth, seen, seen, watch)
+
+
+def _lengths(rows: Rows) -> Tensor:
+    """Weighted lengths of the rows."""
+    return torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0) * rows.weights()
 
 
 def step(
@@ -106,8 +112,7 @@ def step(
     count = float(part.counts.sum())
     keep = 1.0 if half_life is None else 0.5 ** (count / half_life)
     memory = Totals(state.memory.sums * keep + part.sums, state.memory.counts * keep + part.counts)
-    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0) * rows.weights()
-    lengths = (state.lengths * keep).index_add_(0, nearest.labels, length)
+    lengths = (state.lengths * keep).index_add_(0, nearest.labels, _lengths(rows))
     new = StreamState(
         step_to(memory, state.centers, geometry),
         memory,
@@ -148,7 +153,7 @@ def _revive_idle(
         return state, 0
     idle = idle[: len(worst)]
     points = as_centers(rows, worst, geometry)
-    length = torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0)[worst]
+    length = _lengths(rows)[worst]
     fresh = {
         "centers": (state.centers, points),
         "sums": (state.memory.sums, points),

@@ -171,7 +171,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if weight is not None and not weight.all():
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling)
-        self._adopt(fit, counted, scaling)
+        self._adopt(fit, scaling)
         nearest = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(nearest.labels)
         return self
@@ -188,7 +188,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         scaling = sample.scaling(self.geometry, self.standardize)
         rows = to_rows(scaling.apply(sample.X), None, self.device)
         fit = self._fit_rows(rows, scaling)
-        self._adopt(fit, rows, scaling)
+        self._adopt(fit, scaling)
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
             found = label_chunks(source, self._assign, bar)
         self.labels_, self.loss_ = found.labels, found.loss
@@ -230,7 +230,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             )
 
     def _warn(self, fit: Fit) -> None:
-        empty = int((fit.totals.counts == 0).sum())
+        empty = int((fit.counts == 0).sum())
         if empty:
             warnings.warn(
                 f"n_clusters={self.n_clusters} but only {self.n_clusters - empty} rows are "
@@ -238,7 +238,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        elif not fit.converged:
+        elif not fit.descent.converged:
             warnings.warn(
                 f"stopped at max_iter={self.max_iter} before a step lowered the loss by less than "
                 f"tol={self.tol}; raise max_iter",
@@ -246,10 +246,9 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 stacklevel=5,
             )
 
-    def _adopt(self, fit: Fit, rows: Rows, scaling: Scaling) -> None:
+    def _adopt(self, fit: Fit, scaling: Scaling) -> None:
         self._scaling = scaling
-        seen = float(fit.totals.counts.sum())
-        self._state = stream_state(rows, fit.centers, fit.assignment, fit.totals, seen)
+        self._state = stream_state(fit)
         self._pending = []
         self.loss_ = fit.loss
         self.n_iter_ = fit.n_iter
