@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
@@ -130,8 +130,8 @@ class ClusterLayer(nn.Module):
                 f"points need the shape (n, {self.in_features}), got {tuple(z.shape)}; "
                 "flatten or reshape them before the layer"
             )
-        if not torch.compiler.is_compiling() and self.weight._version != self._projected_version:
-            self.project_()  # somebody wrote the weight without an optimiser
+        if not torch.compiler.is_compiling() and self._was_written():
+            self.project_()
         scores = self._scores(z)
         best, labels = scores.max(dim=1)
         if self.temperature > 0:
@@ -148,18 +148,33 @@ class ClusterLayer(nn.Module):
             z = z.to(self.weight.dtype)
             if self.geometry == "sphere":
                 # Eq. 11: with β = 1 and b = −1 the squared distance is 2 − Wᵀx.
-                return F.normalize(z, dim=1) @ self.weight.T / self.alpha - 2
-            centers = self.centers
+                return _unit(z) @ self.weight.T / self.alpha - 2
+            # Distances stay when all moves along: near the origin float32 keeps their digits.
+            middle = self.centers.detach().mean(dim=0)
+            z, centers = z - middle, self.centers - middle
             beta = z.square().sum(dim=1, keepdim=True)
             bias = -centers.square().sum(dim=1)  # Eq. 5, coupled to W
             return 2 * (z @ centers.T) + bias - beta
 
     @torch.no_grad()
     def project_(self) -> None:
-        """Put the centres back on the sphere (figure 2b and 2c)."""
+        """Put the centres back on the sphere (figure 2b and 2c); those on it keep every bit."""
         if self.geometry == "sphere" and self.normalize_weight:
-            F.normalize(self.weight, dim=1, out=self.weight).mul_(2 * self.alpha)
-        self._projected_version = self.weight._version
+            ratio = torch.linalg.vector_norm(self.weight, dim=1, keepdim=True) / (2 * self.alpha)
+            off = (ratio - 1).abs() > 16 * torch.finfo(ratio.dtype).eps
+            self.weight.div_(torch.where(off & (ratio > 0), ratio, 1))
+        self._projected_version = self._writes()
+
+    def _writes(self) -> int:
+        """How often the weight was written; 0 where torch does not count (inference mode)."""
+        return 0 if self.weight.is_inference() else self.weight._version
+
+    def _was_written(self) -> bool:
+        """Whether somebody wrote the weight without an optimiser.
+
+        What `torch.func.functional_call` lends the layer for one call is not the layer's to change.
+        """
+        return isinstance(self.weight, nn.Parameter) and self._writes() != self._projected_version
 
     @torch.no_grad()
     def normalize_gradient_(self, scale: float = 1.0) -> None:
@@ -172,13 +187,19 @@ class ClusterLayer(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._projected_version = self.weight._version  # a copy counts its versions anew
+        self._projected_version = self._writes()  # a copy counts its versions anew
         _LAYERS.add(self)  # copies and unpickled layers look after themselves too
 
     def extra_repr(self) -> str:
         text = f"in_features={self.in_features}, n_clusters={self.n_clusters}, "
         text += f"geometry={self.geometry!r}, temperature={self.temperature:g}"
         return text if self.alpha == 1 else f"{text}, alpha={self.alpha:g}"
+
+
+def _unit(z: Tensor) -> Tensor:
+    """Rows of unit length; a row of zeros has no direction, stays as it is and feels no force."""
+    length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return z / torch.where(length > 0, length, torch.inf)
 
 
 def _margin(scores: Tensor) -> Tensor:
@@ -216,15 +237,39 @@ def _check_options(
 _LAYERS: WeakSet[ClusterLayer] = WeakSet()
 
 
-def _layers_of(optimizer: Optimizer) -> Iterator[ClusterLayer]:
-    if _LAYERS:
-        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        yield from (layer for layer in list(_LAYERS) if id(layer.weight) in stepped)
+def _layers_of(optimizer: Optimizer) -> list[ClusterLayer]:
+    if not _LAYERS:
+        return []
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return [layer for layer in list(_LAYERS) if id(layer.weight) in stepped]
 
 
-def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+def _before_step(
+    optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Normalise gradients; `step(closure)` computes them only when it calls the closure."""
+    layers = _layers_of(optimizer)
+    closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+    if closure is None:
+        _normalize_gradients(optimizer, layers)
+        return None
+    return args[:1], {**kwargs, "closure": _with_normalized_gradients(closure, optimizer, layers)}
+
+
+def _with_normalized_gradients(
+    closure: Callable[[], Any], optimizer: Optimizer, layers: list[ClusterLayer]
+) -> Callable[[], Any]:
+    def normalized() -> Any:
+        loss = closure()
+        _normalize_gradients(optimizer, layers)
+        return loss
+
+    return normalized
+
+
+def _normalize_gradients(optimizer: Optimizer, layers: list[ClusterLayer]) -> None:
     scale = getattr(optimizer, "grad_scale", None)  # fused optimisers unscale in their kernel
-    for layer in _layers_of(optimizer):
+    for layer in layers:
         layer.normalize_gradient_(1.0 if scale is None else float(scale))
 
 
