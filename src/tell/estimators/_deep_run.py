@@ -71,6 +71,7 @@ class Task:
     x: Tensor
     seed: int
     augment: Augment | None = None
+    visible: bool = False
 
 
 @dataclass
@@ -112,13 +113,13 @@ class Recipe(ABC):
 
     Parameters
     ----------
-    epochs : int
-        Of the main stage.
+    epochs : int or None
+        Of the main stage; None leaves it to the recipe.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
     """
 
-    epochs: int
+    epochs: int | None
     n_init: int
 
     name: ClassVar[str]

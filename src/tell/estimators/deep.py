@@ -187,8 +187,9 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
         Its temperature is the mean clustering loss, so that rows between two clusters show it.
         """
-        temperature = max(self.loss_, np.finfo(np.float32).tiny) if hasattr(self, "loss_") else 1.0
-        return torch.softmax(self._assign(X).scores / temperature, dim=1).cpu().numpy()
+        scores = self._assign(X).scores
+        temperature = max(float(self.loss_), float(np.finfo(np.float32).tiny))
+        return torch.softmax(scores / temperature, dim=1).cpu().numpy()
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding (n, p): unit vectors."""
@@ -293,7 +294,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 break
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                task = Task(new_model(self, recipe, tuple(x.shape[1:])), x, seed, augment)
+                model = new_model(self, recipe, tuple(x.shape[1:]))
+                task = Task(model, x, seed, augment, visible=control.visible)
                 history = train(recipe, task, control, f"run-{number}")
             assigned = task.model.assign(task.model.embed(x))
             runs.append(Trained(task.model, seed, history, assigned))

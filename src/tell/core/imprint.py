@@ -1,0 +1,120 @@
+"""Hand a partition over to a network that then improves it.
+
+`L_clu` alone only attracts: it cannot move a partition that was found elsewhere into the layer. The
+soft assignment of eq. 7 with a temperature above 0 also separates, so its cross-entropy to the
+partition does. A network learns what most rows have in common before it learns their errors, so
+from some epoch on the targets follow its own assignment, and rows that stay uncertain count less
+(self-adaptive training, Huang et al., 2020).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tell.core.batches import Batch
+from tell.core.layer import ClusterLayer
+from tell.core.objective import Losses, Objective, squared_error
+
+
+class Imprint(Objective):
+    """`L_rec` + weight · cross-entropy of the soft assignment to targets that adapt.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+    layer : ClusterLayer
+    decoder : nn.Module or None
+    n_rows : int
+        Rows of the training data, each with its own target.
+    weight : float
+        Of the cross-entropy.
+    temperature : float
+        τ of eq. 7.
+    memory : float
+        How much of a target stays when the network's assignment is mixed into it.
+    fixed_epochs : int
+        Epochs before the targets adapt.
+    decoded : float
+        Share of each batch that is decoded: reconstruction needs fewer rows than clustering.
+
+    Attributes
+    ----------
+    targets : Tensor (n_rows, k)
+        Rows sum to one. Copy the partition into it before training.
+
+    Examples
+    --------
+    >>> layer = ClusterLayer(2, 2)
+    >>> layer.set_centers_(torch.eye(2))
+    >>> objective = Imprint(nn.Identity(), layer, None, n_rows=1)
+    >>> _ = objective.targets.copy_(torch.tensor([[1.0, 0.0]]))
+    >>> near = objective.losses(Batch(torch.tensor([[1.0, 0.1]]), torch.tensor([0])))
+    >>> far = objective.losses(Batch(torch.tensor([[0.1, 1.0]]), torch.tensor([0])))
+    >>> bool(near.terms["imprint"] < far.terms["imprint"])
+    True
+    """
+
+    targets: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        layer: ClusterLayer,
+        decoder: nn.Module | None,
+        *,
+        n_rows: int,
+        weight: float = 0.1,
+        temperature: float = 0.2,
+        memory: float = 0.7,
+        fixed_epochs: int = 2,
+        decoded: float = 0.25,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.layer = layer
+        self.decoder = decoder
+        self.weight = weight
+        self.temperature = temperature
+        self.memory = memory
+        self.fixed_epochs = fixed_epochs
+        self.decoded = decoded
+        self.adapting = False
+        empty = torch.zeros(n_rows, layer.n_clusters, device=layer.weight.device)
+        self.register_buffer("targets", empty)
+
+    def begin_step(self, epoch: int, step: int) -> None:
+        """Let the targets adapt when the network has seen enough of them."""
+        self.adapting = epoch >= self.fixed_epochs
+
+    def losses(self, batch: Batch) -> Losses:
+        """Return the losses of the rows, moved ones if there are any."""
+        x = batch.x if batch.moved is None else batch.moved
+        z = self.encoder(x)
+        out = self.layer(z)
+        terms = {"clustering": out.loss}
+        if self.decoder is not None:
+            share = max(2, round(self.decoded * len(x)))  # batch statistics need two
+            terms["reconstruction"] = squared_error(x[:share], self.decoder(z[:share]))
+        log_assignment = torch.log_softmax(out.scores / self.temperature, dim=1)  # eq. 7
+        target = self._target(batch.row, log_assignment)
+        certainty = target.max(dim=1).values
+        cross_entropy = -(target * log_assignment).sum(dim=1)
+        terms["imprint"] = cross_entropy * certainty / certainty.mean()
+        return Losses(terms, out.labels)
+
+    @torch.no_grad()
+    def _target(self, row: Tensor, log_assignment: Tensor) -> Tensor:
+        target = self.targets[row]
+        if self.adapting:
+            target = torch.lerp(log_assignment.exp(), target, self.memory)
+            self.targets[row] = target
+        return target
+
+    def weights(self) -> dict[str, float]:
+        """The clustering loss is reported, not minimised: the cross-entropy does its work."""
+        return {"imprint": self.weight, "clustering": 0.0}
+
+    def centers(self) -> Tensor:
+        """Return the layer's centres (k, p)."""
+        return self.layer.centers

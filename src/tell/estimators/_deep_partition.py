@@ -1,0 +1,170 @@
+"""A soft partition of rows from their neighbour graph, found without labels.
+
+k-means on pixels or on an autoencoder's features ends in poor optima; the neighbour graph of the
+same rows does not: laid out in a few dimensions, its dense regions are nearly Gaussian.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError, eigsh
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from torch import Tensor
+
+from tell.core.batches import seeded_generator
+from tell.core.engine import fit_centers
+from tell.core.layout import Edges, lay_out
+from tell.core.neighbours import memberships, nearest_neighbours
+from tell.core.rows import DenseRows
+from tell.progress import progress
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+DIMENSIONS = 10
+DENSE_ROWS = 1000  # up to here all eigenvectors at once are faster
+MIXTURE_ROWS = 10_000
+SMALLEST_VARIANCE = 1e-3
+LINKAGES = ("single", "average", "ward")
+FEWEST_ROWS_PER_CLUSTER = 5
+
+
+def find_partition(
+    x: Tensor, n_clusters: int, *, seed: int, neighbours: int, epochs: int, visible: bool
+) -> Tensor:
+    """Return soft assignments (n, k) of the rows x (n, d).
+
+    Parameters
+    ----------
+    x : Tensor (n, d)
+    n_clusters : int
+    seed : int
+    neighbours : int
+        Of every row in the graph.
+    epochs : int
+        Of the layout.
+    visible : bool
+        Show a progress bar.
+    """
+    x = x.flatten(1).cpu()
+    if len(x) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((x == x[0]).all()):
+        return _one_hot(_k_means(x, n_clusters, seed), n_clusters)
+    with progress("neighbours", epochs + 1, visible=visible) as bar:
+        graph = neighbour_graph(x, min(neighbours, len(x) - 1))
+        bar.update(1)
+        points = lay_out(
+            _edges(graph),
+            spectral_start(graph, min(DIMENSIONS, len(x) - 2), seed),
+            epochs=epochs,
+            generator=seeded_generator(seed),
+            report=lambda epoch: bar.update(1 + epoch),
+        )
+    return mixture(points.double().numpy(), n_clusters, seed)
+
+
+def neighbour_graph(x: Tensor, k: int) -> sp.csr_array:
+    """Return the symmetric graph of the k nearest neighbours, weighted in (0, 1] (n, n)."""
+    found = nearest_neighbours(x, k)
+    n = len(x)
+    weight = memberships(found.distance).numpy().ravel()
+    starts = np.arange(0, n * k + 1, k)
+    one_way = sp.csr_array((weight, found.row.numpy().ravel(), starts), shape=(n, n))
+    other_way = one_way.T.tocsr()
+    # The probability that at least one of the two directions is there.
+    return (one_way + other_way - one_way.multiply(other_way)).tocsr()
+
+
+def spectral_start(graph: sp.csr_array, dimensions: int, seed: int) -> Tensor:
+    """Return the graph's smoothest coordinates (n, d), spread over [-10, 10]."""
+    n = graph.shape[0]
+    scale = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
+    normalised = (scale @ graph @ scale).astype(np.float64)
+    random = np.random.default_rng(seed)
+    if n <= DENSE_ROWS:
+        vectors = np.linalg.eigh(normalised.toarray())[1][:, -dimensions - 1 :]
+    else:
+        try:
+            _, vectors = eigsh(
+                normalised, dimensions + 1, which="LA", v0=random.standard_normal(n), tol=1e-3
+            )
+        except ArpackError:  # many separate parts: any start will do
+            vectors = random.standard_normal((n, dimensions + 1))
+    vectors = vectors[:, -2::-1]  # largest first, without the constant one
+    spread = 10 * vectors / np.abs(vectors).max()
+    return torch.from_numpy(spread + random.normal(0, 1e-4, spread.shape)).float()
+
+
+def mixture(points: Floats, n_clusters: int, seed: int) -> Tensor:
+    """Return the memberships (n, k) of the likeliest Gaussian mixture among several starts."""
+    sample = np.random.default_rng(seed).permutation(len(points))[:MIXTURE_ROWS]
+    best: GaussianMixture | None = None
+    for labels in _candidates(points[sample], n_clusters, seed):
+        fitted = _fit_mixture(points[sample], labels, n_clusters)
+        if fitted and (best is None or fitted.lower_bound_ > best.lower_bound_):
+            best = fitted
+    if best is not None:
+        best = _fit_mixture(points, best.predict(points), n_clusters) or best
+        return torch.from_numpy(best.predict_proba(points)).float()
+    return _one_hot(_k_means(torch.from_numpy(points), n_clusters, seed), n_clusters)
+
+
+def _candidates(points: Floats, n_clusters: int, seed: int) -> Iterator[Labels]:
+    """Give partitions of different shapes: compact ones, and chains of many small ones."""
+    rows = torch.from_numpy(points)
+    for start in range(3):
+        yield _k_means(rows, n_clusters, seed + start)
+    for factor in (5, 10, 20):
+        small = min(factor * n_clusters, len(points) // 5)
+        if small <= n_clusters:
+            continue
+        fitted = fit_centers(DenseRows(rows), small, geometry="euclidean", seed=seed)
+        labels, centers = fitted.assignment.labels.numpy(), fitted.centers.numpy()
+        for linkage in LINKAGES:
+            grouped = AgglomerativeClustering(n_clusters, linkage=linkage).fit_predict(centers)
+            yield grouped[labels]
+
+
+def _fit_mixture(points: Floats, labels: Labels, n_clusters: int) -> GaussianMixture | None:
+    """Start a mixture from a partition; None where it has a cluster of one row or none."""
+    sizes = np.bincount(labels, minlength=n_clusters)
+    if sizes.min() < 2:
+        return None
+    groups = [points[labels == label] for label in range(n_clusters)]
+    floor = SMALLEST_VARIANCE * np.eye(points.shape[1])
+    start = GaussianMixture(
+        n_clusters,
+        weights_init=sizes / len(points),
+        means_init=np.stack([group.mean(0) for group in groups]),
+        precisions_init=np.stack(
+            [np.linalg.inv(np.atleast_2d(np.cov(group.T)) + floor) for group in groups]
+        ),
+        reg_covar=SMALLEST_VARIANCE,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the likelihood is what decides
+        return start.fit(points)
+
+
+def _k_means(x: Tensor, n_clusters: int, seed: int) -> Labels:
+    fitted = fit_centers(DenseRows(x), n_clusters, geometry="euclidean", seed=seed)
+    labels: Labels = fitted.assignment.labels.numpy()
+    return labels
+
+
+def _edges(graph: sp.csr_array) -> Edges:
+    upper = sp.triu(graph, 1).tocoo()
+    head, tail = (torch.from_numpy(part.astype(np.int64)) for part in (upper.row, upper.col))
+    weight = torch.from_numpy(upper.data.astype(np.float32))
+    return Edges(head, tail, weight / weight.max())
+
+
+def _one_hot(labels: Labels, n_clusters: int) -> Tensor:
+    return torch.nn.functional.one_hot(torch.from_numpy(labels), n_clusters).float()
