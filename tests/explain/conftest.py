@@ -11,42 +11,69 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_wine
 
-INFORMATIVE = (4, 13)
+from tell import TELL, DeepTELL
+from tell.explain import Explanation, explain
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fitted model, its rows, known labels and column names."""
+    """A fitted model, its rows and known labels; `informative` columns where they are planted."""
 
     model: Any
-    X: NDArray[Any]
+    X: Any
     y: NDArray[Any]
-    names: list[str] | None = None
-    shape: tuple[int, ...] | None = None
+    informative: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return np.asarray(self.X)
 
 
 @pytest.fixture(scope="session")
 def wine() -> Case:
-    data = load_wine()
-    X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
-    model = KMeans(3, n_init=5, random_state=0).fit(X)
-    return Case(model, X, data.target, list(data.feature_names))
+    data = load_wine(as_frame=True)
+    model = TELL(3, standardize=True, random_state=0).fit(data.data)
+    return Case(model, data.data, data.target.to_numpy())
 
 
 @pytest.fixture(scope="session")
 def digits() -> Case:
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
-    model = KMeans(10, n_init=2, random_state=0).fit(X)
-    return Case(model, X, y, shape=(1, 8, 8))
+    return Case(TELL(10, random_state=0).fit(X), X, y)
 
 
 @pytest.fixture(scope="session")
-def planted() -> Case:
+def deep() -> Case:
+    data = load_digits()
+    images, y = data.images[:500], data.target[:500]
+    return Case(DeepTELL(10, epochs=3, random_state=0).fit(images), images, y)
+
+
+@pytest.fixture(scope="session", params=["k-means", "euclidean", "sphere"])
+def planted(request: pytest.FixtureRequest) -> Case:
     """Three clusters that differ in two features out of twenty; the other eighteen are noise."""
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 200)
-    X = random.normal(scale=0.3, size=(600, 20))
-    X[:, INFORMATIVE] += np.array([[0.0, 4.0], [3.5, -2.0], [-3.5, -2.0]])[y]
-    model = KMeans(3, n_init=5, random_state=0).fit(X)
-    return Case(model, X, y)
+    X = random.normal(scale=0.25, size=(600, 20))
+    X[:, [4, 13]] += np.array([[0.0, 4.0], [3.5, -2.0], [-3.5, -2.0]])[y]
+    if request.param == "k-means":
+        model: Any = KMeans(3, n_init=5, random_state=0)
+    else:
+        model = TELL(3, geometry=request.param, random_state=0)
+    return Case(model.fit(X), X, y, informative=(4, 13))
+
+
+@pytest.fixture(scope="session")
+def wine_facts(wine: Case) -> Explanation:
+    return explain(wine.model, wine.X, wine.y, rows=[17, 83], map_method="pca")
+
+
+@pytest.fixture(scope="session")
+def digits_facts(digits: Case) -> Explanation:
+    return explain(digits.model, "digits", map_method="pca")
+
+
+@pytest.fixture(scope="session")
+def deep_facts(deep: Case) -> Explanation:
+    return explain(deep.model, deep.X, deep.y, rows=[3], map_method="pca")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tell.explain.assigned import Assigned
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
+from tell.explain.words import percent
 
 #: Effect sizes below this are not named: "small" in Cohen's convention ends at 0.5.
 NAMED_EFFECT = 0.5
@@ -26,7 +27,8 @@ class FeatureFact:
     Attributes
     ----------
     name, index : the column
-    weight : entry of W_j − W̄, exact; for a deep model the decoded centre minus the mean centre
+    weight : entry of W_j − W̄, exact; for a deep model that of the decoded centres, in standard
+        deviations of the data
     value : the centre in the data's own units
     inside, outside : mean over the members, and over all other rows
     effect : (inside − outside) / pooled standard deviation, signed
@@ -94,7 +96,7 @@ def describe_clusters(
 ) -> tuple[ClusterFacts, ...]:
     """Facts of all clusters from one scan; `names` has one entry per column."""
     centers = centers_in_units(view, found)
-    contrast = _contrast(view, centers)
+    contrast = _contrast(view, centers, found)
     return tuple(
         _describe(view, found, names, j, centers[j], contrast[j], is_image, n_named)
         for j in range(view.n_clusters)
@@ -113,10 +115,13 @@ def centers_in_units(view: ModelView, found: Scan) -> Floats:
     return view.centers
 
 
-def _contrast(view: ModelView, centers: Floats) -> Floats:
+def _contrast(view: ModelView, centers: Floats, found: Scan) -> Floats:
     # W_j − W̄ says exactly how feature f moves the score of cluster j against the average cluster.
-    weight = centers if view.kind == "deep" else view.weight_and_bias()[0]
-    return weight - weight.mean(axis=0)
+    weight = view.weight_and_bias()[0]
+    if view.kind == "deep":  # the weights live in the embedding: compare decoded centres instead
+        spread = np.sqrt(found.moments.pooled(np.ones(len(centers), bool))[1])
+        weight = centers / np.where(spread > 0, spread, 1.0)
+    return np.asarray(weight - weight.mean(axis=0))
 
 
 def _describe(
@@ -186,19 +191,6 @@ def summarise(
     if confused_with is not None:
         parts.append(f"often confused with cluster {confused_with}")
     return "; ".join(parts)
-
-
-def percent(share: float) -> str:
-    """A share as people write it: whole percent, but never 0 or 100 when it is neither.
-
-    >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
-    ('34 %', '< 1 %', '> 99 %', '100 %')
-    """
-    if 0 < share < 0.005:
-        return "< 1 %"
-    if 0.995 < share < 1:
-        return "> 99 %"
-    return f"{share:.0%}".replace("%", " %")
 
 
 def _features(

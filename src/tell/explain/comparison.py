@@ -9,9 +9,9 @@ import numpy as np
 
 from tell.exceptions import InputError
 from tell.explain.assigned import assign
-from tell.explain.clusters import percent
 from tell.explain.rows import open_rows
 from tell.explain.view import Floats, Ints, view_model
+from tell.explain.words import percent
 
 #: Two clusters are the same when each keeps at least this share of the other's rows.
 SAME = 0.75
@@ -66,8 +66,11 @@ def compare(old: Any, new: Any, X: Any) -> Comparison:
     cluster 1 split into 1 (50 %) and 2 (50 %)
     """
     first, second = view_model(old), view_model(new)
+    rows = open_rows(X)
+    for view in (first, second):
+        view.check_columns(rows.n_features)
     overlap = np.zeros((first.n_clusters, second.n_clusters), np.int64)
-    for block in open_rows(X).blocks():
+    for block in rows.blocks():
         pair = assign(first, block).labels, assign(second, block).labels
         np.add.at(overlap, pair, 1)
     if not overlap.any():

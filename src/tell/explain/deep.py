@@ -12,8 +12,8 @@ from tell.exceptions import MissingDependencyError
 from tell.explain.points import Change, Counterfactual, nearest_in_cell
 from tell.explain.view import Floats, ModelView, unit
 
-#: Points on the straight line from the baseline to the row where gradients are taken.
-STEPS = 64
+#: Points on the line from the baseline to a row where gradients are taken: for a close look.
+STEPS = 256
 #: Pictures of the decoded way: from the row to the boundary, and on to the other centre.
 PATH_STEPS = 8
 
@@ -27,7 +27,7 @@ def deep_reasons(
 
 
 def integrated_gradients(
-    view: ModelView, X: NDArray[Any], j: int, k: int, baseline: Floats
+    view: ModelView, X: NDArray[Any], j: int, k: int, baseline: Floats, *, n_steps: int = STEPS
 ) -> tuple[Floats, float]:
     """Attribute the margin between clusters j and k to the inputs of a deep model.
 
@@ -36,6 +36,7 @@ def integrated_gradients(
     view : a deep view
     X : (n, d) rows
     baseline : (d,) where attribution starts: usually the mean row of the data
+    n_steps : points on the line from there where gradients are taken
 
     Returns
     -------
@@ -69,7 +70,7 @@ def integrated_gradients(
     with torch.no_grad():
         rest = float(margin(start)[0])
     found = IntegratedGradients(margin).attribute(
-        tensor(X), baselines=start, n_steps=STEPS, internal_batch_size=max(STEPS, len(X))
+        tensor(X), baselines=start, n_steps=n_steps, internal_batch_size=max(n_steps, len(X))
     )
     return found.detach().cpu().numpy().astype(np.float64).reshape(len(X), -1), rest
 
@@ -92,6 +93,7 @@ def decoded_counterfactual(
     path = decoded.reshape(len(way), -1)
     length = float(np.linalg.norm(row)) or 1.0
     here, there = path[0], path[PATH_STEPS // 2]
-    order = np.argsort(-np.abs(there - here), kind="stable")
+    spread = np.broadcast_to(view.model.scale_.scale, view.model.input_shape_).ravel()
+    order = np.argsort(-np.abs(there - here) / spread, kind="stable")
     changes = tuple(Change(names[f], int(f), float(here[f]), float(there[f])) for f in order)
     return Counterfactual(k, distance, distance / length, changes, there, path)

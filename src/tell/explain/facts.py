@@ -137,6 +137,7 @@ def explain(
     """
     view = view_model(model)
     table = open_rows(X, y)
+    view.check_columns(table.n_features)
     shape = shape or table.shape or _input_shape(view)
     chosen = tuple(dict.fromkeys(int(row) for row in rows))
     visible = bool(verbose)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from tell.explain.assigned import assign
-from tell.explain.clusters import percent
 from tell.explain.rows import Block
 from tell.explain.view import Floats, ModelView
+from tell.explain.words import percent, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +259,11 @@ def _summary(
     )
     if is_image:
         return f"{place}."
-    speak = ", ".join(one.name for one in reasons[:3] if one.amount > 0)
+    speak = " and ".join(one.name for one in reasons[:2] if one.amount > 0)
     against = next((one.name for one in reasons if one.amount < 0), None)
     because = f", because of {speak}" if speak else ""
     despite = f", despite {against}" if against else ""
     moves = found.changes[:2]
-    ways = " and ".join(f"{one.name} {one.before:.3g} → {one.after:.3g}" for one in moves)
+    ways = " and ".join(f"{one.name} {short(one.before)} → {short(one.after)}" for one in moves)
     change = f" The smallest change that moves it there begins with {ways}." if ways else ""
     return f"{place}{because}{despite}.{change}"

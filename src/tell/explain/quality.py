@@ -130,7 +130,9 @@ def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
     pairs = np.stack([part.labels, part.runner_up], axis=1)
     for j, k in np.unique(pairs, axis=0):
         rows = np.flatnonzero(np.all(pairs == (j, k), axis=1))
-        amounts[rows] = integrated_gradients(view, part.X[rows], int(j), int(k), baseline)[0]
+        amounts[rows] = integrated_gradients(
+            view, part.X[rows], int(j), int(k), baseline, n_steps=32
+        )[0]
     return amounts
 
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import MissingDependencyError
-from tell.explain.clusters import percent
 from tell.explain.comparison import Comparison
 from tell.explain.facts import Explanation, as_plain
 from tell.explain.palette import cluster_colors, ink_on
 from tell.explain.scan import BORDERLINE
 from tell.explain.sheet import Sheet, heat_map, make_sheet
+from tell.explain.words import percent, short, signed_short
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Rows of tables up to this wide are shown whole when the map is pointed at.
@@ -119,25 +119,6 @@ def render_report(
         script=script,
         script_digest=digest,
     )
-
-
-def short(value: float) -> str:
-    """A number with four digits that matter; thousands are set apart.
-
-    >>> short(13.71234), short(0.00012345), short(1120.4), short(-3.0)
-    ('13.71', '0.0001234', '1,120', '−3')
-    """
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return text.replace("-", "−")
-
-
-def signed_short(value: float) -> str:
-    """A number with three digits and its sign.
-
-    >>> signed_short(1.234), signed_short(-0.5)
-    ('+1.23', '−0.5')
-    """
-    return f"{value:+.3g}".replace("-", "−")
 
 
 def curve(values: Iterable[float]) -> str:

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tell.explain.clusters import percent
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
+from tell.explain.words import percent
+
+# What a record of an epoch holds beside losses and metrics.
+_NOT_CURVES = ("epoch", "iteration", "step", "rows", "rate", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +163,11 @@ def read_history(records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float,
     {'loss': (2.0, 1.5)}
     """
     curves: dict[str, tuple[float, ...]] = {}
-    for name in records[0] if records else ():
-        values = [record.get(name) for record in records]
+    for name in dict.fromkeys(name for record in records for name in record):
+        values = [record[name] for record in records if record.get(name) is not None]
         numeric = all(isinstance(value, int | float | np.number) for value in values)
-        if numeric and name not in ("epoch", "iteration", "step"):
-            curves[str(name)] = tuple(float(value) for value in values if value is not None)
+        if values and numeric and name not in _NOT_CURVES:
+            curves[str(name)] = tuple(map(float, values))
     return curves
 
 

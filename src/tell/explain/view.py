@@ -85,7 +85,18 @@ class ModelView:
 
     def weight_and_bias(self) -> tuple[Floats, Floats]:
         """W = 2Ω of shape (k, p) and b = −‖Ω‖² of shape (k,)."""
+        if self.on_sphere:  # b is constant there: equal distances stay exactly equal
+            return 2 * self.centers, -np.ones(self.n_clusters)
         return 2 * self.centers, -np.einsum("ij,ij->i", self.centers, self.centers)
+
+    def check_columns(self, n_features: int) -> None:
+        """Refuse rows with another number of columns than the model was fitted with."""
+        needed = getattr(self.model, "n_features_in_", self.centers.shape[1])
+        if n_features != needed:
+            raise InputError(
+                f"X needs {needed} columns as in fit, got {n_features}; "
+                "give the columns the model was fitted with"
+            )
 
 
 def view_model(model: Any) -> ModelView:

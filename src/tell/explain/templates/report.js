@@ -41,10 +41,15 @@
     const from = [231, 99, 0], to = [63, 144, 218], t = Math.min(1, share / 50);
     return `rgb(${from.map((v, i) => Math.round(v + t * (to[i] - v))).join(",")})`;
   }
+  function lift(color) {  // deep colours are too dim on dark ground
+    if (!dark()) return color;
+    const parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+    return `rgb(${parts.map((v) => Math.round(v + 0.25 * (255 - v))).join(",")})`;
+  }
   function colorOf(i) {
-    if (colorBy && colorBy.value === "label") return data.labelColors[data.known[i]];
-    if (colorBy && colorBy.value === "clear") return mix(data.clear[i]);
-    return data.colors[data.cluster[i]];
+    if (colorBy.value === "label") return lift(data.labelColors[data.known[i]]);
+    if (colorBy.value === "clear") return mix(data.clear[i]);
+    return lift(data.colors[data.cluster[i]]);
   }
 
   function measure() {
@@ -97,7 +102,7 @@
       const [x, y] = place(center);
       const half = (pen.measureText(String(j)).width + 9) / 2;
       pen.fillStyle = css("--card");
-      pen.strokeStyle = data.colors[j];
+      pen.strokeStyle = lift(data.colors[j]);
       pen.lineWidth = 2;
       pen.globalAlpha = chosen === null || chosen === j ? 0.94 : 0.35;
       pen.beginPath();
@@ -244,7 +249,7 @@
     document.getElementById("map").scrollIntoView();
     canvas.focus({ preventScroll: true });
   }));
-  if (colorBy) colorBy.addEventListener("change", draw);
+  colorBy.addEventListener("change", draw);
   new ResizeObserver(draw).observe(canvas);
   redraw.push(draw);
   root.dataset.ready = "true";

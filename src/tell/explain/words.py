@@ -1,0 +1,35 @@
+"""Numbers as people write them."""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """A share as people write it: whole percent, but never 0 or 100 when it is neither.
+
+    >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
+    ('34 %', '< 1 %', '> 99 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "< 1 %"
+    if 0.995 < share < 1:
+        return "> 99 %"
+    return f"{share:.0%}".replace("%", " %")
+
+
+def short(value: float) -> str:
+    """A number with four digits that matter; thousands are set apart.
+
+    >>> short(13.71234), short(0.00012345), short(1120.4), short(-3.0)
+    ('13.71', '0.0001234', '1,120', '−3')
+    """
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+def signed_short(value: float) -> str:
+    """A number with three digits and its sign.
+
+    >>> signed_short(1.234), signed_short(-0.5)
+    ('+1.23', '−0.5')
+    """
+    return f"{value:+.3g}".replace("-", "−")

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_wine
+
+from tell import TELL
+
+Tell = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    frame = load_wine(as_frame=True).frame
+    frame.to_csv(tmp_path / "wine.csv", index=False)
+    rows = frame.drop(columns="target")
+    for name, k in (("model", 3), ("old", 4)):
+        TELL(k, standardize=True, random_state=0).fit(rows).save(tmp_path / name)
+    return tmp_path
+
+
+def test_one_row_is_answered_in_the_terminal(tell: Tell, folder: Path) -> None:
+    printed = tell("explain", "model", "wine.csv", "--row", 17).worked()
+    assert printed.startswith("Row 17 is in cluster")
+    assert "Contributions to the margin" in printed
+    assert "Smallest change to cluster" in printed
+    assert "exact" in printed
+    assert not list(folder.glob("*.html"))
+
+
+def test_a_report_is_written_with_the_changes(tell: Tell, folder: Path) -> None:
+    options = ("--label", "target", "--against", "old", "--map", "pca", "--out", "r.html")
+    run = tell("explain", "model", "wine.csv", *options)
+    printed = run.worked()
+    assert "Against the older model" in printed
+    assert "merged" in printed
+    assert "r.html" in run.err
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "What changed since the older model" in page
+    assert "tell explain model wine.csv" in page
+
+
+def test_json_holds_all_facts(tell: Tell, folder: Path) -> None:
+    printed = tell("explain", "model", "wine.csv", "--row", 3, "--map", "pca", "--json").worked()
+    facts = json.loads(printed)
+    assert facts["points"][0]["row"] == 3
+    assert len(facts["clusters"]) == 3
+    assert not list(folder.glob("*.html"))
+
+
+def test_bad_rows_and_columns_are_one_line(tell: Tell, folder: Path) -> None:
+    assert "got 999" in tell("explain", "model", "wine.csv", "--row", 999).failed()
+    (folder / "other.csv").write_text("a,b\n1,2\n")
+    tell("explain", "model", "other.csv").failed()
+    tell("explain", "nothing", "wine.csv").failed()

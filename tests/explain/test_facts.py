@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans, MiniBatchKMeans
+
+from tell.exceptions import InputError
+from tell.explain import Explanation, explain
+
+
+def test_facts_are_json_without_holes(wine_facts: Explanation, deep_facts: Explanation) -> None:
+    for facts in (wine_facts, deep_facts):
+        read = json.loads(facts.to_json())
+        assert read == facts.to_dict()
+        assert {"data", "model", "clusters", "points", "sample", "quality"} <= set(read)
+        assert "values" not in read["sample"]
+        assert read["points"][0]["row"] == facts.points[0].row
+
+
+def test_names_and_labels_come_from_the_frame(wine: Any, wine_facts: Explanation) -> None:
+    assert wine_facts.data.feature_names == tuple(wine.X.columns)
+    assert wine_facts.data.named
+    assert wine_facts.scores is not None
+    assert wine_facts.scores["acc"] > 0.9
+    assert wine_facts.points[0].label == "0"
+
+
+def test_a_named_source_brings_shape_and_labels(digits_facts: Explanation) -> None:
+    assert digits_facts.data.shape == (1, 8, 8)
+    assert digits_facts.data.name == "digits"
+    assert digits_facts.scores is not None
+    assert all("pixel" not in cluster.summary for cluster in digits_facts.clusters)
+    assert len(digits_facts.points) >= 3
+
+
+@pytest.mark.parametrize("kind", [KMeans, MiniBatchKMeans])
+def test_any_model_with_centres_is_explained(wine: Any, kind: Any) -> None:
+    X = (wine.values - wine.values.mean(axis=0)) / wine.values.std(axis=0)
+    model = kind(3, n_init=2, random_state=0).fit(X)
+    facts = explain(model, X, map_method="pca")
+    assert facts.model.kind == kind.__name__
+    assert sum(cluster.size for cluster in facts.clusters) == 178
+    assert facts.model.loss * 178 == pytest.approx(
+        ((X - facts_centers(facts, X)) ** 2).sum(), rel=1e-4
+    )
+
+
+def facts_centers(facts: Explanation, X: Any) -> Any:
+    centers = np.array([cluster.center for cluster in facts.clusters])
+    return centers[((X[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)]
+
+
+def test_a_file_is_read_in_chunks(digits: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", digits.X)
+    options: dict[str, Any] = {"map_method": None, "quality": False}
+    from_file = explain(digits.model, tmp_path / "rows.npy", **options)
+    in_memory = explain(digits.model, digits.X, **options)
+    for one, two in zip(from_file.clusters, in_memory.clusters, strict=True):
+        assert one.summary == two.summary
+        assert [m.row for m in one.prototypes] == [m.row for m in two.prototypes]
+
+
+def test_the_four_parts_hold_the_models_own_numbers(wine: Any, wine_facts: Explanation) -> None:
+    model = wine_facts.model
+    assert [part.name for part in model.parts] == ["Input", "Weight", "Activation", "Loss"]
+    assert model.loss == pytest.approx(wine.model.loss_, rel=1e-4)
+    assert dict(model.parts[1].numbers)["W"] == "3 × 13"
+    assert dict(model.parts[1].numbers)["b"] == "-1"
+    assert len(model.history["loss"]) == len(wine.model.history_)
+    assert [run.chosen for run in model.runs].count(True) == 1
+    chosen = next(run for run in model.runs if run.chosen)
+    assert chosen.loss == min(run.loss for run in model.runs)
+    np.testing.assert_allclose(np.diag(model.similarity), 1)
+
+
+def test_a_row_of_zeros_on_the_sphere_is_explained(digits: Any) -> None:
+    X = np.vstack([digits.X[:50], np.zeros((1, 64), np.float32)])
+    facts = explain(digits.model, X, rows=[50], map_method=None)
+    assert facts.points[0].cluster == digits.model.predict(X[50:])[0]
+
+
+def test_models_that_cannot_be_explained_are_refused(wine: Any) -> None:
+    with pytest.raises(InputError, match="cluster_centers_"):
+        explain(KMeans(3), wine.X)
+
+
+def test_wrong_columns_are_refused(wine: Any) -> None:
+    with pytest.raises(InputError, match="13"):
+        explain(wine.model, np.zeros((5, 4)))
+    with pytest.raises(InputError, match="one name per column"):
+        explain(wine.model, wine.values, feature_names=["a"])

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from sklearn.cluster import KMeans
+
+from tell.explain import Explanation, explain, plots
+from tell.explain.mapping import project
+from tell.metrics import matched_confusion
+
+
+@pytest.fixture(scope="module", params=[2, 10, 50])
+def facts(digits: Any, request: pytest.FixtureRequest) -> Explanation:
+    model = KMeans(request.param, n_init=1, random_state=0).fit(digits.X)
+    return explain(model, digits.X, digits.y, map_method="pca", quality=False)
+
+
+def confusion(facts: Explanation, ax: Any) -> Any:
+    return plots.plot_confusion(*matched_confusion(facts.sample.known, facts.sample.labels), ax=ax)
+
+
+FIGURES: dict[str, Callable[[Explanation, Any], Any]] = {
+    "map": lambda f, ax: plots.plot_map(f.sample.map, f.sample.labels, f.sample.map_centers, ax=ax),
+    "labels": lambda f, ax: plots.plot_map(f.sample.map, f.sample.known, title="epoch 3", ax=ax),
+    "similarity": lambda f, ax: plots.plot_similarity(f, ax=ax),
+    "features": lambda f, ax: plots.plot_features(f, ax=ax),
+    "margins": lambda f, ax: plots.plot_margins(f, ax=ax),
+    "silhouette": lambda f, ax: plots.plot_silhouette(f, ax=ax),
+    "confusion": confusion,
+    "centers": lambda f, ax: plots.plot_centers([c.center for c in f.clusters], (8, 8), ax=ax),
+    "morph": lambda f, ax: plots.plot_morph(
+        np.linspace(f.clusters[0].center, f.clusters[1].center, 7), (8, 8), ax=ax
+    ),
+}
+
+
+def overlapping(texts: Iterable[Text]) -> list[tuple[str, str]]:
+    boxes = [
+        (t.get_text(), t.get_window_extent()) for t in texts if t.get_text() and t.get_visible()
+    ]
+    return [
+        (a, b)
+        for i, (a, first) in enumerate(boxes)
+        for b, second in boxes[i + 1 :]
+        if first.x0 < second.x1 - 1
+        and second.x0 < first.x1 - 1
+        and first.y0 < second.y1 - 1
+        and second.y0 < first.y1 - 1
+    ]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_drawn_and_their_labels_do_not_overlap(facts: Explanation, name: str) -> None:
+    ax = FIGURES[name](facts, None)
+    figure = ax.get_figure()
+    figure.savefig(io.BytesIO(), dpi=60)
+    written = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]
+    assert overlapping(written) == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_draw_on_given_axes(facts: Explanation, name: str) -> None:
+    if facts.model.n_clusters > 2:
+        pytest.skip("once is enough")
+    ax = Figure().add_subplot()
+    assert FIGURES[name](facts, ax) is ax
+
+
+def test_the_heat_map_shows_every_clusters_true_effect(facts: Explanation) -> None:
+    ax = plots.plot_features(facts, n_features=5)
+    effects = np.array([cluster.effects for cluster in facts.clusters]).T
+    strongest = np.argsort(-np.abs(effects).max(axis=1), kind="stable")[:5]
+    np.testing.assert_allclose(ax.images[0].get_array(), effects[strongest])
+
+
+def test_losses_and_metrics_stand_on_two_axes() -> None:
+    curve = np.linspace(1, 0.2, 30)
+    ax = plots.plot_history({"loss": curve}, {"ACC": 1 - curve}, bound=curve + 1)
+    twin = next(other for other in ax.get_figure().axes if other is not ax)
+    assert [line.get_label() for line in ax.lines] == ["ACC"]
+    assert [line.get_label() for line in twin.lines] == ["loss", "bound"]
+    assert (ax.get_ylabel(), twin.get_ylabel()) == ("clustering metrics", "loss")
+    alone = plots.plot_history({"loss": curve})
+    assert len(alone.get_figure().axes) == 1
+
+
+def test_the_toy_loss_stays_within_its_bound() -> None:
+    ax = plots.plot_loss_bound(limit=50, temperature=0.5)
+    loss, upper, lower = (np.asarray(line.get_ydata()) for line in ax.lines)
+    assert upper[0] == -lower[0] == 0.5 + 2 * 0.5 * 50
+    assert np.all(np.abs(loss) <= upper[0])
+
+
+def test_epochs_are_rows_of_centres(digits: Any) -> None:
+    centers = digits.model.cluster_centers_
+    ax = plots.plot_centers({"TELL, epoch 1": centers, "AE + k-means": centers}, (8, 8))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["TELL, epoch 1", "AE + k-means"]
+
+
+@pytest.mark.slow
+def test_seventy_thousand_points_are_laid_out() -> None:
+    from tell.data.datasets import load
+
+    data = load("mnist")
+    rows = np.asarray(data.X, np.float64).reshape(len(data.X), -1)[:, ::13] / 255
+    flat, _ = project(rows, rows[:10], method="tsne")
+    plots.plot_map(flat, data.y).get_figure().savefig(io.BytesIO())
