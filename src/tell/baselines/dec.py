@@ -79,6 +79,7 @@ class DEC(DeepClusterer):
     pretrain_epochs, epochs : int
         Of the autoencoder, and at most of the clustering.
     batch_size : int
+        At most; small data sets get smaller batches.
     learning_rate : float
         Of the clustering phase.
     random_state : int, RandomState or None
@@ -118,7 +119,7 @@ class DEC(DeepClusterer):
         self.learning_rate = learning_rate
         self.random_state = random_state
 
-    def _train(self, batches: Batches, rng: np.random.RandomState) -> Tensor:
+    def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
         encoder, _ = self._pretrained(batches)
         embedding = embed(encoder, batches).numpy()
         start = KMeans(self.n_clusters, n_init=20, random_state=rng).fit(embedding)
@@ -126,5 +127,4 @@ class DEC(DeepClusterer):
         objective = DECObjective(encoder, centers, len(batches))
         train(objective, batches, epochs=self.epochs, rate=self.learning_rate, settle=True)
         q = student_assignment(embed(objective.encoder, batches), objective.cluster_centers)
-        self.cluster_centers_ = objective.cluster_centers.detach().numpy()
-        return q.argmax(dim=1)
+        return q.argmax(dim=1), objective.cluster_centers

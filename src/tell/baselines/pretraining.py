@@ -26,6 +26,16 @@ def unit_power(X: Matrix) -> Matrix:
     return np.asarray(X / (np.sqrt(np.mean(np.square(X))) or 1.0))
 
 
+def seeded_batches(X: Matrix, batch_size: int, seed: int) -> Batches:
+    """Rows as float32 batches; an epoch has at least 32 steps, so that few rows train as well.
+
+    >>> seeded_batches(np.zeros((1600, 3)), 256, seed=0).batch_size
+    50
+    """
+    rows = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+    return Batches(rows, min(batch_size, max(32, len(X) // 32)), seed=seed)
+
+
 @contextmanager
 def torch_seed(seed: int) -> Iterator[None]:
     """Seed torch inside, leave the caller's random state as it was."""
@@ -87,7 +97,7 @@ def autoencoder_features(
     (4, 2)
     """
     with torch_seed(random_state):
-        batches = Batches(torch.from_numpy(unit_power(X).astype(np.float32)), seed=random_state)
+        batches = seeded_batches(unit_power(X), 256, random_state)
         encoder, _ = pretrained(batches, (500, 500, 2000), embedding_dim, epochs)
         return np.asarray(embed(encoder, batches).numpy())
 
@@ -100,16 +110,21 @@ class DeepClusterer(Clusterer):
     pretrain_epochs: int
     epochs: int
     batch_size: int
+    cluster_centers_: Matrix
 
     def _cluster(self, X: Matrix, rng: np.random.RandomState) -> Labels:
         for name in ("embedding_dim", "pretrain_epochs", "epochs", "batch_size"):
             value = getattr(self, name)
             require(value >= 1, f"{name} must be at least 1, got {value!r}")
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        rows = torch.from_numpy(np.ascontiguousarray(self._scaled(X), dtype=np.float32))
         with torch_seed(seed):
-            batches = Batches(rows, self.batch_size, seed=seed)
-            return np.asarray(self._train(batches, rng).numpy(), dtype=np.int64)
+            batches = seeded_batches(self._scaled(X), self.batch_size, seed)
+            assigned, centers = self._train(batches, rng)
+        # Clusters that got no row go last, so that the labels in use are 0, 1, 2, …
+        used, labels = np.unique(assigned.numpy(), return_inverse=True)
+        order = np.concatenate([used, np.setdiff1d(np.arange(self.n_clusters), used)])
+        self.cluster_centers_ = centers.detach().numpy()[order]
+        return np.asarray(labels, dtype=np.int64)
 
     def _pretrained(self, batches: Batches, output: nn.Module | None = None) -> Autoencoder:
         return pretrained(batches, self.hidden, self.embedding_dim, self.pretrain_epochs, output)
@@ -118,5 +133,5 @@ class DeepClusterer(Clusterer):
         return unit_power(X)
 
     @abstractmethod
-    def _train(self, batches: Batches, rng: np.random.RandomState) -> Tensor:
-        """Labels (n,) after pre-training and the method's own training."""
+    def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
+        """Labels (n,) and centres (k, p) after pre-training and the method's own training."""

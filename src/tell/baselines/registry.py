@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
-from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.mixture import GaussianMixture
-
 from tell.baselines._base import LimitedClusterer
-from tell.baselines.dec import DEC
-from tell.baselines.fuzzy import FuzzyCMeans
-from tell.baselines.lsc import LSC
-from tell.baselines.nmf import GraphNMF
-from tell.baselines.slrr import SLRR
-from tell.baselines.subspace import LRR, LSR
-from tell.baselines.vade import VaDE
-from tell.baselines.zac import ZAC
 from tell.exceptions import ParameterError
 
 
@@ -27,47 +16,64 @@ class Method:
 
     Attributes
     ----------
-    build : callable
-        The class; `defaults` are the parameters that it is called with.
+    home : str
+        The class as "module:name"; it is imported on first use, so that k-means needs no torch.
     source : str
         The paper to cite.
+    defaults : dict
+        Parameters that the class is called with.
     count : str
         What the class calls the number of clusters.
     """
 
-    build: Callable[..., Any]
+    home: str
     source: str
-    defaults: dict[str, Any]
+    defaults: dict[str, Any] = field(default_factory=dict)
     count: str = "n_clusters"
+
+    @property
+    def build(self) -> type[Any]:
+        """The class."""
+        module, name = self.home.split(":")
+        return getattr(import_module(module), name)
 
     @property
     def limited(self) -> bool:
         """Whether memory grows as n², so that the class takes `sample` and `memory_limit`."""
-        return isinstance(self.build, type) and issubclass(self.build, LimitedClusterer)
+        return issubclass(self.build, LimitedClusterer)
 
 
 METHODS: dict[str, Method] = {
-    "kmeans": Method(KMeans, "Lloyd 1982", {"n_init": 10}),
+    "kmeans": Method("sklearn.cluster:KMeans", "Lloyd 1982", {"n_init": 10}),
     # Features that are constant within a cluster need a floor under their variance.
-    "gmm": Method(GaussianMixture, "Dempster et al. 1977", {"reg_covar": 1e-3}, "n_components"),
-    "fcm": Method(FuzzyCMeans, "Bezdek 1981", {}),
+    "gmm": Method(
+        "sklearn.mixture:GaussianMixture",
+        "Dempster et al. 1977",
+        {"reg_covar": 1e-3},
+        count="n_components",
+    ),
+    "fcm": Method("tell.baselines.fuzzy:FuzzyCMeans", "Bezdek 1981"),
     # A nearest-neighbour graph needs no bandwidth to tune and memory linear in n; LOBPCG does not
     # factorise it, which at 20,000 rows is five times as fast and takes less than half the memory.
     "sc": Method(
-        SpectralClustering,
+        "sklearn.cluster:SpectralClustering",
         "Ng et al. 2002",
         {"affinity": "nearest_neighbors", "eigen_solver": "lobpcg"},
     ),
-    "lrr": Method(LRR, "Liu et al. 2013", {}),
-    "lsr1": Method(LSR, "Lu et al. 2012", {"zero_diagonal": True, "ridge": 0.4}),
-    "lsr2": Method(LSR, "Lu et al. 2012", {"zero_diagonal": False, "ridge": 0.1}),
-    "slrr": Method(SLRR, "Peng et al. 2016", {}),
-    "lsc-r": Method(LSC, "Cai & Chen 2015", {"landmarks": "random"}),
-    "lsc-k": Method(LSC, "Cai & Chen 2015", {"landmarks": "k-means"}),
-    "nmf": Method(GraphNMF, "Cai et al. 2011", {}),
-    "zac": Method(ZAC, "Zhao & Tang 2008", {}),
-    "dec": Method(DEC, "Xie et al. 2016", {}),
-    "vade": Method(VaDE, "Jiang et al. 2017", {}),
+    "lrr": Method("tell.baselines.subspace:LRR", "Liu et al. 2013"),
+    "lsr1": Method(
+        "tell.baselines.subspace:LSR", "Lu et al. 2012", {"zero_diagonal": True, "ridge": 0.4}
+    ),
+    "lsr2": Method(
+        "tell.baselines.subspace:LSR", "Lu et al. 2012", {"zero_diagonal": False, "ridge": 0.1}
+    ),
+    "slrr": Method("tell.baselines.slrr:SLRR", "Peng et al. 2016"),
+    "lsc-r": Method("tell.baselines.lsc:LSC", "Cai & Chen 2015", {"landmarks": "random"}),
+    "lsc-k": Method("tell.baselines.lsc:LSC", "Cai & Chen 2015", {"landmarks": "k-means"}),
+    "nmf": Method("tell.baselines.nmf:GraphNMF", "Cai et al. 2011"),
+    "zac": Method("tell.baselines.zac:ZAC", "Zhao & Tang 2008"),
+    "dec": Method("tell.baselines.dec:DEC", "Xie et al. 2016"),
+    "vade": Method("tell.baselines.vade:VaDE", "Jiang et al. 2017"),
 }
 
 

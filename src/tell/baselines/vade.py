@@ -136,7 +136,7 @@ class VaDE(DeepClusterer):
     def _scaled(self, X: Matrix) -> Matrix:
         return X / (X.max() or 1.0) if X.min() >= 0 else unit_power(X)
 
-    def _train(self, batches: Batches, rng: np.random.RandomState) -> Tensor:
+    def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
         bernoulli = bool(batches.stored.min() >= 0)
         autoencoder = self._pretrained(batches, nn.Sigmoid() if bernoulli else None)
         embedding = embed(autoencoder.encoder, batches).numpy()
@@ -145,10 +145,9 @@ class VaDE(DeepClusterer):
         ).fit(embedding.astype(np.float64))
         objective = VaDEObjective(autoencoder, MixturePrior(mixture), bernoulli=bernoulli)
         train(objective, batches, epochs=self.epochs, rate=self.learning_rate)
-        self.cluster_centers_ = objective.centers().detach().numpy()
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
-            return objective.prior.log_joint(means).argmax(dim=1)
+            return objective.prior.log_joint(means).argmax(dim=1), objective.centers()
 
 
 def _tensor(values: Matrix) -> Tensor:

@@ -125,7 +125,7 @@ def supervise(job: Job, seeds: Sequence[int]) -> Iterator[Run]:
         yield from _watch(process, job, seeds, complaints)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # waits, and closes the pipe
 
 
 def _start(job_file: Path, errors: IO[str], threads: int | None) -> subprocess.Popen[str]:

@@ -1,0 +1,152 @@
+"""DEC and VaDE: their equations by hand, and that training them improves on their start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
+
+from tell.baselines.dec import DEC, DECObjective, student_assignment, target_distribution
+from tell.baselines.pretraining import (
+    autoencoder_features,
+    embed,
+    pretrained,
+    seeded_batches,
+    torch_seed,
+    train,
+    unit_power,
+)
+from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective
+from tell.core.autoencoder import Autoencoder
+from tell.core.batches import Batch, Batches
+from tell.exceptions import ParameterError
+from tell.metrics import accuracy
+
+SMALL = {"hidden": (16,), "embedding_dim": 2, "pretrain_epochs": 20, "epochs": 3}
+
+
+@parametrize_with_checks([DEC(**SMALL), VaDE(**SMALL)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(n_class=5, return_X_y=True)
+    return (X / 16).astype(np.float32), y
+
+
+@pytest.mark.parametrize("method", [DEC, VaDE])
+def test_clusters_digits_and_leaves_the_random_state_alone(method, digits):
+    X, y = digits
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    model = method(
+        5, hidden=(64, 64), embedding_dim=5, pretrain_epochs=30, epochs=8, random_state=0
+    ).fit(X)
+    torch.testing.assert_close(torch.rand(3), expected)
+    assert accuracy(y, model.labels_) > 0.75
+    assert model.cluster_centers_.shape == (5, 5)
+
+
+@pytest.mark.parametrize("method", [DEC, VaDE])
+@pytest.mark.parametrize("name", ["embedding_dim", "pretrain_epochs", "epochs", "batch_size"])
+def test_bad_options_are_refused_by_name(method, name):
+    with pytest.raises(ParameterError, match=f"{name} must be at least 1, got 0"):
+        method(2, **{**SMALL, name: 0}).fit(np.eye(4))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 20), st.integers(2, 6), st.integers(0, 10_000))
+def test_target_distribution_is_a_sharper_assignment(n, k, seed):
+    q = torch.softmax(torch.randn(n, k, generator=torch.Generator().manual_seed(seed)), dim=1)
+    p = target_distribution(q)
+    torch.testing.assert_close(p.sum(dim=1), torch.ones(n))
+    # Where all clusters weigh the same, each row's favourite gains.
+    balanced = torch.cat([q.roll(shift, dims=1) for shift in range(k)])
+    sharp = target_distribution(balanced)
+    assert bool((sharp.max(dim=1).values >= balanced.max(dim=1).values - 1e-6).all())
+
+
+def test_dec_loss_by_hand():
+    """One dimension, centres at 0 and 1, rows at 0 and 1: q = (2/3, 1/3), p = (4/5, 1/5)."""
+    objective = DECObjective(nn.Identity(), torch.tensor([[0.0], [1.0]]), n_rows=2)
+    x = torch.tensor([[0.0], [1.0]])
+    objective.begin_epoch(0, Batches(x))
+    losses = objective.losses(Batch(x, torch.arange(2)))
+    expected = 0.8 * np.log(0.8 / (2 / 3)) + 0.2 * np.log(0.2 / (1 / 3))
+    torch.testing.assert_close(losses.terms["divergence"], torch.full((2,), expected).float())
+    assert losses.labels.tolist() == [0, 1]
+
+
+def test_dec_training_lowers_the_divergence(digits):
+    X, _ = digits
+    with torch_seed(0):
+        batches = seeded_batches(unit_power(X), 256, seed=0)
+        encoder, _ = pretrained(batches, (32,), 3, epochs=5)
+        z = embed(encoder, batches)
+        objective = DECObjective(encoder, z[:5].clone(), len(X))
+        before = target_distribution(student_assignment(z, z[:5])).max(dim=1).values.mean()
+        train(objective, batches, epochs=5, rate=1e-3)
+        q = student_assignment(embed(encoder, batches), objective.cluster_centers)
+    assert target_distribution(q).max(dim=1).values.mean() > before
+
+
+@pytest.fixture
+def prior():
+    X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [4, 4], [0, 6]], 20, 0)
+    return MixturePrior(GaussianMixture(3, covariance_type="diag", random_state=0).fit(X))
+
+
+def test_vade_prior_is_the_mixture(prior):
+    mixture = MixtureSameFamily(
+        Categorical(logits=prior.logits),
+        MultivariateNormal(prior.means, torch.diag_embed(prior.log_variances.exp())),
+    )
+    z = torch.randn(7, 2)
+    torch.testing.assert_close(prior.log_joint(z).logsumexp(dim=1), mixture.log_prob(z))
+
+
+def test_vade_cross_entropy_is_the_expected_density(prior):
+    mean, log_variance = torch.tensor([[1.0, 2.0]]), torch.tensor([[-1.0, 0.5]])
+    with torch_seed(0):
+        z = mean + torch.randn(200_000, 2) * (log_variance / 2).exp()
+    sampled = (torch.log_softmax(prior.logits, 0) - prior.log_joint(z)).mean(dim=0)
+    torch.testing.assert_close(
+        prior.cross_entropy(mean, log_variance)[0], sampled, rtol=0.02, atol=0.02
+    )
+
+
+def test_vade_bound_is_exact_for_a_single_component_at_the_posterior():
+    """One component N(0, 1) and q(z|x) = N(0, 1): the divergence from the prior is zero."""
+    mixture = GaussianMixture(1, covariance_type="diag").fit(np.array([[-1.0], [1.0]]))
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(3, 1))
+    objective = VaDEObjective(
+        Autoencoder(encoder, nn.Linear(1, 3)), MixturePrior(mixture), bernoulli=True
+    )
+    for layer in (objective.mean, objective.log_variance):
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    terms = objective.losses(Batch(torch.rand(5, 3), torch.arange(5))).terms
+    torch.testing.assert_close(terms["divergence"], torch.zeros(5), atol=1e-4, rtol=0)
+    nn.init.constant_(objective.mean.bias, 2.0)  # KL(N(2, 1) ‖ N(0, 1)) = 2² / 2
+    terms = objective.losses(Batch(torch.rand(5, 3), torch.arange(5))).terms
+    torch.testing.assert_close(terms["divergence"], torch.full((5,), 2.0), atol=1e-3, rtol=0)
+
+
+def test_autoencoder_features_keep_what_clusters_need(digits):
+    X, _ = digits
+    features = autoencoder_features(X, embedding_dim=5, epochs=2, random_state=0)
+    again = autoencoder_features(X, embedding_dim=5, epochs=2, random_state=0)
+    assert features.shape == (len(X), 5)
+    np.testing.assert_array_equal(features, again)
+    assert np.isfinite(features).all()
+    assert features.std(axis=0).min() > 0
