@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -218,7 +219,7 @@ def descent(**switches: bool) -> tuple[ClusterLayer, list[float]]:
 
 def test_without_normalisation_the_loss_falls_for_ever() -> None:
     model, losses = descent(normalize_weight=False, normalize_gradient=False)
-    assert all(later < earlier for earlier, later in zip(losses, losses[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(losses))
     assert losses[-1] < -50  # no squared distance: figure 2(a)
     assert model.centers.norm(dim=1).max() > 20
 

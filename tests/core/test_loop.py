@@ -30,7 +30,7 @@ def digits(rows: int = 256) -> torch.Tensor:
 
 
 def small_objective(idle_centers: str = "decay") -> Clustering:
-    torch.manual_seed(0)
+    torch.manual_seed(1)  # a seed at which no ReLU stands so near 0 that rounding switches it
     encoder, decoder = convolutional((1, 8, 8), 4)
     return Clustering(encoder, ClusterLayer(4, 3, alpha=0.001), decoder, idle_centers=idle_centers)
 
