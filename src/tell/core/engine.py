@@ -166,7 +166,6 @@ def fit_centers(
     n_init: int = 1,
     max_iter: int = 300,
     tol: float = 1e-4,
-    sample_tol: float = 1e-3,
     seed: int = 0,
     report: Callable[..., None] = lambda **_: None,
 ) -> Fit:
@@ -174,14 +173,14 @@ def fit_centers(
 
     Restarts compete on a first sample; the one with the smallest loss goes on with samples that
     grow fourfold. The mean of m/k rows misses its cluster's true mean by k/m of the cluster's
-    loss, so growing ends where k/m falls below `sample_tol` (0: with all rows). Then every row
-    is assigned.
+    loss, so growing ends where k/m falls below ten times `tol` (0: with all rows). Then every
+    row is assigned.
     """
     solver = Solver(n_clusters, geometry, report)
     generator = torch.Generator().manual_seed(seed)
     n = rows.shape[0]
-    enough = n if sample_tol * n < n_clusters else math.ceil(n_clusters / sample_tol)
-    size = min(enough, max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * n_clusters))
+    enough = n if 10 * tol * n < n_clusters else math.ceil(n_clusters / (10 * tol))
+    size = min(n, max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * n_clusters))
     sample = _sample(rows, size, generator)
     ordered = sample.take(canonical_order(sample, generator))
     n_runs = 1 if isinstance(init, Tensor) else n_init

@@ -24,16 +24,20 @@ FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by v
 class Rows(ABC):
     """n weighted rows of d features.
 
-    `inverse_length` (n,) is 0 for a row of zeros, which has no direction; `weight` (n,) says how
-    often each row counts, None that each counts once.
+    `weight` (n,) says how often each row counts, None that each counts once.
     """
 
     weight: Tensor | None
 
     @property
     @abstractmethod
+    def length(self) -> Tensor:
+        """Each row's length, computed when first needed: (n,)."""
+
+    @cached_property
     def inverse_length(self) -> Tensor:
-        """One over each row's length, computed when first needed."""
+        """One over each row's length; 0 for a row of zeros, which has no direction."""
+        return torch.where(self.length > 0, self.length.reciprocal(), 0)
 
     @property
     @abstractmethod
@@ -70,10 +74,6 @@ class Rows(ABC):
         return self.example.new_ones(self.shape[0]) if self.weight is None else self.weight
 
 
-def _inverse(length: Tensor) -> Tensor:
-    return torch.where(length > 0, 1 / length, 0)
-
-
 @dataclass
 class DenseRows(Rows):
     """Rows of a dense tensor x of shape (n, d)."""
@@ -82,8 +82,8 @@ class DenseRows(Rows):
     weight: Tensor | None = None
 
     @cached_property
-    def inverse_length(self) -> Tensor:
-        return _inverse(torch.linalg.vector_norm(self.x, dim=1))
+    def length(self) -> Tensor:
+        return torch.linalg.vector_norm(self.x, dim=1)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,6 +100,9 @@ class DenseRows(Rows):
         return vectors @ self.x[start:stop].T
 
     def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
+        if n_clusters <= FEW_CLUSTERS:  # a product with the assignment costs less than copies
+            assignment = self.x.new_zeros(n_clusters, self.shape[0])
+            return assignment.scatter_(0, labels[None], coefficients[None]) @ self.x
         total = self.x.new_zeros(n_clusters, self.shape[1])
         block = max(1, SCORES_IN_CACHE // self.shape[1])
         for start in range(0, self.shape[0], block):
@@ -128,10 +131,10 @@ class SparseRows(Rows):
         self._row_of_entry = torch.repeat_interleave(self.crow.diff())
 
     @cached_property
-    def inverse_length(self) -> Tensor:
+    def length(self) -> Tensor:
         squares = self.values.new_zeros(self.shape[0])
         squares.index_add_(0, self._row_of_entry, self.values.square())
-        return _inverse(squares.sqrt())
+        return squares.sqrt()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -189,8 +192,8 @@ def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
     bias = -centers.square().sum(dim=1) / 2 if geometry == "euclidean" else None
-    per_row = rows.shape[1] // 4 if k <= FEW_CLUSTERS else k
-    block = max(1024, min(1 << 16, SCORES_IN_CACHE // max(1, per_row)))
+    per_row = max(k, rows.shape[1] // 4)  # the scores, or a part of the rows themselves
+    block = max(1024, min(1 << 14, SCORES_IN_CACHE // per_row))
     for start in range(0, n, block):
         stop = min(start + block, n)
         _nearest(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
@@ -211,7 +214,10 @@ def _nearest(
         scores = rows.products_by_vector(centers, start, stop)
         if bias is not None:
             scores += bias[:, None]
-        torch.max(scores, dim=0, out=(best, labels))
+        torch.amax(scores, dim=0, out=best)
+        # The first centre that reaches the maximum: several times faster than asking for indices.
+        rank = torch.arange(len(centers) - 1, -1, -1, dtype=torch.uint8, device=best.device)
+        labels.copy_(len(centers) - 1 - ((scores == best) * rank[:, None]).amax(dim=0))
         return
     scores = rows.products(centers, start, stop)
     if bias is not None:
@@ -224,25 +230,32 @@ def _nearest(
 
 
 def all_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
-    """Squared distances of all rows to all centres, of shape (n, k).
+    """Squared distances of all rows to all centres, of shape (n, k)."""
+    return to_distance(rows, _all_scores(rows, centers, geometry), geometry)
 
-    What is smaller than the rounding of the terms it is the difference of is exactly 0.
-    """
-    scores = rows.products(centers, 0, rows.shape[0])
-    if geometry == "euclidean":
-        scores -= centers.square().sum(dim=1) / 2
+
+def exact_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
+    """As `all_distances`, and exactly 0 where only the rounding of the terms is left."""
+    scores = _all_scores(rows, centers, geometry)
     distances = to_distance(rows, scores, geometry)
     terms = 2.0 if geometry == "sphere" else distances + 2 * scores.abs()
     return distances.masked_fill_(distances <= 32 * torch.finfo(scores.dtype).eps * terms, 0)
 
 
+def _all_scores(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
+    scores = rows.products(centers, 0, rows.shape[0])
+    if geometry == "euclidean":
+        scores -= centers.square().sum(dim=1) / 2
+    return scores
+
+
 def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
     """Turn scores xᵀΩ + b/2 of all rows, with any number of columns, into squared distances."""
-    inverse = rows.inverse_length if scores.ndim == 1 else rows.inverse_length[:, None]
+    per_row = rows.inverse_length if geometry == "sphere" else rows.length.square()  # 1/√β or β
+    per_row = per_row if scores.ndim == 1 else per_row[:, None]
     if geometry == "sphere":
-        return (2 - 2 * scores * inverse).clamp_(min=0)  # Eq. 11
-    beta = torch.where(inverse > 0, 1 / inverse, 0).square()
-    return (beta - 2 * scores).clamp_(min=0)  # Eq. 6
+        return (scores * per_row).mul_(-2).add_(2).clamp_(min=0)  # Eq. 11
+    return (per_row - 2 * scores).clamp_(min=0)  # Eq. 6
 
 
 class Totals(NamedTuple):

@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.rows import Assignment, Rows, Totals, all_distances, assign
+from tell.core.rows import Assignment, Rows, Totals, all_distances, assign, exact_distances
 
 RELOCATION_CANDIDATES = 16
 
@@ -38,6 +38,12 @@ def as_centers(rows: Rows, index: Tensor, geometry: Geometry) -> Tensor:
     return F.normalize(chosen, dim=1) if geometry == "sphere" else chosen.clone()
 
 
+def seedable(rows: Rows, geometry: Geometry) -> Tensor:
+    """Weight of each row as a place for a centre: a row of zeros has no direction to be one."""
+    weights = rows.weights()
+    return weights * (rows.length > 0) if geometry == "sphere" else weights
+
+
 def canonical_order(rows: Rows, generator: torch.Generator) -> Tensor:
     """An order of the rows that depends on their values alone.
 
@@ -58,20 +64,19 @@ def _kaiming(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator)
 
 
 def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
-    mass = rows.weights()
+    mass = seedable(rows, geometry)
     chosen = []
     for _ in range(k):
         chosen.append(_draw(mass, 1, generator))
-        taken = all_distances(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0] == 0
+        taken = exact_distances(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0] == 0
         mass = mass.masked_fill(taken, 0)
     return as_centers(rows, torch.cat(chosen), geometry)
 
 
 def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
     """Greedy k-means++: of a few rows drawn by their loss, keep the one that lowers it most."""
-    weights = rows.weights()
     n_candidates = 2 + int(math.log(k))
-    chosen = [_draw(weights, 1, generator)[0]]
+    chosen = [_draw(seedable(rows, geometry), 1, generator)[0]]
     closest = all_distances(rows, as_centers(rows, chosen[0][None], geometry), geometry)[:, 0]
     for _ in range(1, k):
         winner, closest = _best_of(rows, closest, n_candidates, geometry, generator)
@@ -87,7 +92,7 @@ def _best_of(
     `closest` (n,) is each row's squared distance to its nearest centre so far; returned is the
     row's position and `closest` with the row as a further centre.
     """
-    weights = rows.weights()
+    weights = seedable(rows, geometry)
     candidates = _draw(closest * weights, n_candidates, generator)
     distances = all_distances(rows, as_centers(rows, candidates, geometry), geometry)
     distances = torch.minimum(distances, closest[:, None])
@@ -114,12 +119,12 @@ def revive(
     fallen. Nothing moves when every row already lies on its centre: fewer distinct rows than
     clusters.
     """
-    loss = assignment.distances * (rows.weights() > 0)
+    loss = assignment.distances * (seedable(rows, geometry) > 0)
     revived = []
     for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
         worst = loss.argmax()
         own = rows.take(worst[None])
-        if not all_distances(own, centers, geometry).all():
+        if loss[worst] <= 0 or not exact_distances(own, centers, geometry).all():
             break
         centers[dead] = as_centers(rows, worst[None], geometry)[0]
         loss = torch.minimum(loss, all_distances(rows, centers[dead][None], geometry)[:, 0])

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from tell.core.engine import Fit, step_to
+from tell.core.engine import Fit, mean_loss, step_to
 from tell.core.layer import Geometry
 from tell.core.rows import Assignment, Rows, Totals, assign, totals
-from tell.core.seeding import as_centers
+from tell.core.seeding import as_centers, seedable
 
-BASELINE_ROWS = 1000  # rows of a stream from which its usual loss is learned
+BASELINE_ROWS = 1000  # rows from which the usual loss is learned
+BASELINE_ROWS_PER_CLUSTER = 16  # fewer fitted rows lie too close to their centres to be usual
 RUNNING_ROWS = 1000  # memory of the running loss
 IDLE_SHARE = 0.01  # a centre with less than this part of a fair share of the rows is idle
 ROWS_BETWEEN_REVIVALS = 10  # per cluster
@@ -35,11 +36,18 @@ class Watch:
     drifting: bool = False
 
     @classmethod
-    def over(cls, distances: Tensor) -> Watch:
-        """The baseline of rows that a model was fitted to."""
-        mean = float(distances.double().mean())
-        squares = float((distances.double() - mean).square().sum())
-        return cls(max(float(len(distances)), BASELINE_ROWS), mean, squares, mean)
+    def over(cls, distances: Tensor, n_clusters: int) -> Watch:
+        """The baseline of rows that a model was fitted to.
+
+        Fitted rows lie closer to their centres than new ones: k means of n rows take part k/n of
+        the loss away, and miss the true means by as much (Akaike's final prediction error).
+        """
+        n = len(distances)
+        if n < BASELINE_ROWS_PER_CLUSTER * n_clusters:
+            return cls()
+        usual = distances.double() * ((n + n_clusters) / (n - n_clusters))
+        mean = float(usual.mean())
+        return cls(float(n), mean, float((usual - mean).square().sum()), mean)
 
     @property
     def deviation(self) -> float:
@@ -65,7 +73,7 @@ class Watch:
             )
         running = mean + (self.running - mean) * math.exp(-count / RUNNING_ROWS)
         watched = self.watched + count
-        error = self.deviation / math.sqrt(min(watched, RUNNING_ROWS))
+        error = self.deviation * math.sqrt(1 / self.rows + 1 / min(watched, RUNNING_ROWS))
         drifting = running > 1.1 * self.mean and running > self.mean + 4 * error
         return replace(self, running=running, watched=watched, drifting=drifting)
 
@@ -75,8 +83,8 @@ class StreamState:
     """All that the next batch needs; a step returns a new state and leaves this one as it is."""
 
     centers: Tensor  # (k, d)
-    memory: Totals  # running sums and counts, decayed by the half-life
-    lengths: Tensor  # (k,) running sum of the members' lengths
+    memory: Totals  # running sums and counts, decayed by the half-life; in float64, because
+    lengths: Tensor  # (k,) running sum of the members' lengths; 2^24 + 1 = 2^24 in float32
     seen: float = 0.0  # rows in all
     revived_at: float = 0.0  # rows seen when idle centres were last looked for
     watch: Watch = field(default_factory=Watch)
@@ -85,17 +93,18 @@ class StreamState:
 def stream_state(fit: Fit) -> StreamState:
     """The state after a fit: its last sample's sums, at the weight of all rows."""
     rows, labels, part = fit.descent.rows, fit.descent.assignment.labels, fit.descent.totals
-    growth = fit.counts / part.counts.clamp(min=torch.finfo(part.counts.dtype).tiny)
-    lengths = torch.zeros_like(part.counts).index_add_(0, labels, _lengths(rows))
-    memory = Totals(part.sums * growth[:, None], fit.counts)
-    seen = float(fit.counts.sum())
-    watch = Watch.over(fit.descent.assignment.distances)
+    counts = fit.counts.double()
+    growth = counts / part.counts.clamp(min=torch.finfo(part.counts.dtype).tiny)
+    lengths = torch.zeros_like(counts).index_add_(0, labels, _lengths(rows))
+    memory = Totals(part.sums * growth[:, None], counts)
+    seen = float(counts.sum())
+    watch = Watch.over(fit.descent.assignment.distances, len(counts))
     return StreamState(fit.centers, memory, lengths * growth, seen, seen, watch)
 
 
 def _lengths(rows: Rows) -> Tensor:
     """Weighted lengths of the rows."""
-    return torch.where(rows.inverse_length > 0, 1 / rows.inverse_length, 0) * rows.weights()
+    return (rows.length * rows.weights()).double()
 
 
 def step(
@@ -113,8 +122,10 @@ def step(
     keep = 1.0 if half_life is None else 0.5 ** (count / half_life)
     memory = Totals(state.memory.sums * keep + part.sums, state.memory.counts * keep + part.counts)
     lengths = (state.lengths * keep).index_add_(0, nearest.labels, _lengths(rows))
+    # Forgetting shortens a sum, it does not turn it: a centre without new rows stays.
+    moved = step_to(memory, state.centers, geometry).to(state.centers.dtype)
     new = StreamState(
-        step_to(memory, state.centers, geometry),
+        torch.where((part.counts > 0)[:, None], moved, state.centers),
         memory,
         lengths,
         state.seen + count,
@@ -126,7 +137,7 @@ def step(
     record = {
         "rows": count,
         "seen": new.seen,
-        "loss": float(nearest.distances.mean()),
+        "loss": mean_loss(rows, nearest),
         "running_loss": new.watch.running,
         "baseline_loss": new.watch.mean,
         "movement": float((new.centers - state.centers).square().sum(dim=1).mean().sqrt()),
@@ -147,8 +158,9 @@ def _revive_idle(
     state = replace(state, revived_at=state.seen)
     counts = state.memory.counts
     idle = torch.nonzero(counts < IDLE_SHARE * counts.sum() / k)[:, 0]
-    worst = nearest.distances.topk(min(len(idle), len(nearest.distances))).indices
-    worst = worst[nearest.distances[worst] > 0]
+    loss = nearest.distances * (seedable(rows, geometry) > 0)
+    worst = loss.topk(min(len(idle), len(loss))).indices
+    worst = worst[loss[worst] > 0]
     if not len(worst):
         return state, 0
     idle = idle[: len(worst)]
@@ -160,7 +172,9 @@ def _revive_idle(
         "counts": (counts, torch.ones_like(length)),
         "lengths": (state.lengths, length),
     }
-    placed = {name: old.index_copy(0, idle, new) for name, (old, new) in fresh.items()}
+    placed = {
+        name: old.index_copy(0, idle, new.to(old.dtype)) for name, (old, new) in fresh.items()
+    }
     memory = Totals(placed["sums"], placed["counts"])
     revived = replace(state, centers=placed["centers"], memory=memory, lengths=placed["lengths"])
     return revived, len(idle)

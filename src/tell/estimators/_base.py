@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import sklearn.exceptions
+import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import validate_data
 
+from tell.core.rows import Rows
 from tell.exceptions import InputError, TellError
 
 
@@ -23,8 +25,11 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Check rows (n, d) by scikit-learn's rules: a float array, or CSR without making it dense."""
+def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool = True) -> Any:
+    """Check rows (n, d) by scikit-learn's rules: a float array, or CSR without making it dense.
+
+    With finite=False the values are not looked at: for a caller who uses `check_finite`.
+    """
     try:
         return validate_data(
             estimator,
@@ -32,10 +37,22 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             accept_sparse="csr",
             dtype=["float64", "float32"],
             order="C",
+            ensure_all_finite=finite,
             reset=reset,
         )
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def check_finite(estimator: BaseEstimator, X: Any, rows: Rows) -> None:
+    """Refuse NaN and infinity by the rows' lengths, which the engine needs anyway."""
+    if torch.isfinite(rows.length.sum()):
+        return
+    try:
+        assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    raise InputError("X must hold rows whose length is a finite number; scale its values down")
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
@@ -18,17 +17,16 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import ClassifierTags
-from sklearn.utils.validation import _check_sample_weight
 
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import Geometry
-from tell.core.rows import Rows, Totals, all_distances, assign
-from tell.core.stream import Watch, step, stream_state
-from tell.data.sources import is_array_like, open_source
-from tell.estimators._base import draw_seed, read_matrix, unchanged_on_error
+from tell.core.rows import Rows, Totals, assign, exact_distances
+from tell.core.stream import step, stream_state
+from tell.data.sources import Source, is_array_like, open_source
+from tell.estimators._base import check_finite, draw_seed, read_matrix, unchanged_on_error
 from tell.estimators._learned import Learned
-from tell.estimators._options import check_options, given_centers
-from tell.estimators._rows import Floats, Scaling, to_rows
+from tell.estimators._options import check_options, check_rows, given_centers
+from tell.estimators._rows import Floats, Scaling, check_weights, join, to_rows
 from tell.estimators._source import label_chunks, read_sample
 from tell.estimators._tell_file import describe, restore, tensors_of
 from tell.exceptions import ConvergenceWarning, DriftWarning, InputError
@@ -158,46 +156,47 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         with unchanged_on_error(self):
             check_options(self)
             if is_array_like(X):
-                X = read_matrix(self, X, reset=True)
-                return self._fit_array(X, _weights(sample_weight, X))
-            if sample_weight is not None:
-                raise InputError("sample_weight needs X as an array; read the file first")
-            return self._fit_source(X)
+                X = self._read_matrix(X, reset=True)
+                weight = check_weights(sample_weight, X)
+                fit = self._fit_array(X, weight, draw_seed(self.random_state))
+            else:
+                fit = self._fit_source(_open(X, sample_weight), draw_seed(self.random_state))
+            self._warn(fit)
+        return self
 
-    def _fit_array(self, X: Any, weight: Floats | None) -> Self:
+    def _fit_array(self, X: Any, weight: Floats | None, seed: int) -> Fit:
         scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
         rows = to_rows(scaling.apply(X), weight, self.device)
+        check_finite(self, X, rows)
         counted = rows
         if weight is not None and not weight.all():
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
-        fit = self._fit_rows(counted, scaling)
+        fit = self._fit_rows(counted, scaling, seed)
         self._adopt(fit, scaling)
         nearest = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(nearest.labels)
-        return self
+        return fit
 
-    def _fit_source(self, data: Any) -> Self:
+    def _fit_source(self, source: Source, seed: int) -> Fit:
         """Cluster rows that are read in chunks: two passes and a sample in memory at most."""
-        source = open_source(data)
-        seed = draw_seed(self.random_state)
         with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
             sample = read_sample(source, seed, bar)
         self._take_columns(source)
         if sample.complete:
-            return self._fit_array(sample.X, None)
+            return self._fit_array(sample.X, None, seed)
         scaling = sample.scaling(self.geometry, self.standardize)
         rows = to_rows(scaling.apply(sample.X), None, self.device)
-        fit = self._fit_rows(rows, scaling)
+        fit = self._fit_rows(rows, scaling, seed)
         self._adopt(fit, scaling)
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
             found = label_chunks(source, self._assign, bar)
         self.labels_, self.loss_ = found.labels, found.loss
         growth = len(found.labels) / max(1, rows.shape[0])
         self._grow_memory(growth)
-        return self
+        return fit
 
-    def _fit_rows(self, rows: Rows, scaling: Scaling) -> Fit:
-        self._check_rows(rows)
+    def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
+        check_rows(self, rows)
         init = given_centers(self, scaling, rows.example)
         total = self.max_iter
         with progress("fit", total, visible=self.verbose > 0) as bar:
@@ -210,24 +209,11 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 n_init=self.n_init,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                seed=draw_seed(self.random_state),
+                seed=seed,
                 report=lambda **entry: bar.update(min(next(steps), total - 1), loss=entry["loss"]),
             )
             bar.update(total, loss=fit.loss)
-        self._warn(fit)
         return fit
-
-    def _check_rows(self, rows: Rows) -> None:
-        n = rows.shape[0]
-        if n < self.n_clusters:
-            raise InputError(
-                f"n_clusters={self.n_clusters} needs at least {self.n_clusters} rows, got "
-                f"n_samples={n}; pass more rows or lower n_clusters"
-            )
-        if self.geometry == "sphere" and not rows.inverse_length.any():
-            raise InputError(
-                "all rows are zero and have no direction; pass other rows or geometry='euclidean'"
-            )
 
     def _warn(self, fit: Fit) -> None:
         empty = int((fit.counts == 0).sum())
@@ -236,14 +222,14 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 f"n_clusters={self.n_clusters} but only {self.n_clusters - empty} rows are "
                 "distinct: the other clusters are empty; lower n_clusters",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=3,
             )
         elif not fit.descent.converged:
             warnings.warn(
                 f"stopped at max_iter={self.max_iter} before a step lowered the loss by less than "
                 f"tol={self.tol}; raise max_iter",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=3,
             )
 
     def _adopt(self, fit: Fit, scaling: Scaling) -> None:
@@ -279,8 +265,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             check_options(self)
             if is_array_like(X):
                 X = read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
-                return self._learn(X, _weights(sample_weight, X))
-            source = open_source(X)
+                return self._learn_array(X, check_weights(sample_weight, X))
+            source = _open(X, sample_weight)
             if hasattr(self, "n_features_in_"):
                 self._check_columns(source)
             else:
@@ -289,13 +275,23 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 self._learn(chunk.X, None)
             return self
 
+    def _learn_array(self, X: Any, weight: Floats | None) -> Self:
+        if weight is None or weight.all():
+            return self._learn(X, weight)
+        self._learn(X[weight > 0], weight[weight > 0])
+        if hasattr(self, "_state"):
+            self.labels_ = self._assign(X)[0]
+        return self
+
     def _learn(self, X: Any, weight: Floats | None) -> Self:
         if not hasattr(self, "_state") or self._pending:
             return self._warm_up(X, weight)
         return self._step(X, weight)
 
     def _step(self, X: Any, weight: Floats | None) -> Self:
-        rows = to_rows(self._scaling.apply(X), weight, self.device)
+        dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
+        weight = None if weight is None else weight.astype(dtype, copy=False)
+        rows = self._rows(X.astype(dtype, copy=False), weight)
         was_drifting = self._state.watch.drifting
         self._state, record = step(self._state, rows, self.geometry, self.half_life)
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
@@ -314,13 +310,13 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _warm_up(self, X: Any, weight: Floats | None) -> Self:
         """Seed from the first rows, and again when they have doubled, up to 8 per cluster."""
         pending = [*getattr(self, "_pending", []), (X, weight)]
-        rows, weights = _join(pending)
+        rows, weights = join(pending)
         before = rows.shape[0] - X.shape[0]
         levels = [self.n_clusters << i for i in range(WARM_UP_ROWS.bit_length())]
         if any(before < level <= rows.shape[0] for level in levels):
-            self._fit_array(rows, weights)
-            # So few rows lie closer to their centres than any that follow: no baseline yet.
-            self._state = replace(self._state, watch=Watch())
+            if not hasattr(self, "_seed"):
+                self._seed = draw_seed(self.random_state)
+            self._fit_array(rows, weights, self._seed)
             self.labels_ = self.labels_[before:]
         elif hasattr(self, "_state"):
             self._step(X, weight)
@@ -329,26 +325,35 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     # --- asking --------------------------------------------------------------------------------
 
-    def _read(self, X: Any) -> Rows:
-        self._fitted_state()
-        X = read_matrix(self, X, reset=False)
-        return to_rows(self._scaling.apply(X), None, self.device)
+    def _read_matrix(self, X: Any, *, reset: bool) -> Any:
+        # Rows that are scaled must be finite before; others are checked by their lengths.
+        scaled = self.standardize or self.geometry == "euclidean"
+        return read_matrix(self, X, reset=reset, finite=scaled)
+
+    def _rows(self, X: Any, weight: Floats | None = None) -> Rows:
+        """A checked matrix as rows of the clustered space, in the precision of X."""
+        rows = to_rows(self._scaling.apply(X), weight, self.device)
+        check_finite(self, X, rows)
+        return rows
 
     def _assign(self, X: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        rows = to_rows(self._scaling.apply(X), None, self.device)
+        rows = self._rows(X)
         nearest = assign(rows, self._state.centers.to(rows.example), self.geometry)
         return _labels(nearest.labels), nearest.distances.cpu().numpy()
 
+    def _open_fitted(self, data: Any, sample_weight: Any = None) -> Source:
+        source = _open(data, sample_weight)
+        self._check_columns(source)
+        return source
+
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cluster of each row: the nearest centre."""
-        state = self._fitted_state()
+        self._fitted_state()
         if not is_array_like(X):
-            source = open_source(X)
-            self._check_columns(source)
+            source = self._open_fitted(X)
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, bar).labels
-        rows = self._read(X)
-        return _labels(assign(rows, state.centers.to(rows.example), self.geometry).labels)
+        return self._assign(self._read_matrix(X, reset=False))[0]
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""
@@ -365,16 +370,17 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """Minus the mean clustering loss per row: larger is better."""
         self._fitted_state()
         if not is_array_like(X):
-            return -label_chunks(open_source(X), self._assign).loss
-        X = read_matrix(self, X, reset=False)
-        weight = _weights(sample_weight, X)
+            return -label_chunks(self._open_fitted(X, sample_weight), self._assign).loss
+        X = self._read_matrix(X, reset=False)
+        weight = check_weights(sample_weight, X)
         return -float(np.average(self._assign(X)[1].astype(np.float64), weights=weight))
 
     def _scores(self, X: Any) -> Floats:
         """Minus the squared distances, by the layer itself: (n, k)."""
-        rows = self._read(X)
+        self._fitted_state()
+        rows = self._rows(self._read_matrix(X, reset=False))
         centers = self._state.centers.to(rows.example)
-        return -all_distances(rows, centers, self.geometry).cpu().numpy()
+        return -exact_distances(rows, centers, self.geometry).cpu().numpy()
 
     def _temperature(self) -> float:
         return self.temperature or max(float(self.loss_), 1e-30)
@@ -400,24 +406,7 @@ def _labels(labels: torch.Tensor) -> NDArray[np.int32]:
     return labels.cpu().numpy().astype(np.int32)
 
 
-def _weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
-    if sample_weight is None:
-        return None
-    try:
-        weight = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    if not weight.any():
-        raise InputError("sample_weight must count at least one row, got only zeros")
-    return weight
-
-
-def _join(parts: list[tuple[Any, Floats | None]]) -> tuple[Any, Floats | None]:
-    """Rows and weights of several batches as one."""
-    matrices = [X for X, _ in parts]
-    sparse = any(sp.issparse(X) for X in matrices)
-    rows = sp.vstack(matrices, format="csr") if sparse else np.concatenate(matrices)
-    if all(weight is None for _, weight in parts):
-        return rows, None
-    ones = (np.ones(X.shape[0], X.dtype) if w is None else w for X, w in parts)
-    return rows, np.concatenate(list(ones))
+def _open(data: Any, sample_weight: Any) -> Source:
+    if sample_weight is not None:
+        raise InputError("sample_weight needs X as an array; read the file first")
+    return open_source(data)
