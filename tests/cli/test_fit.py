@@ -130,3 +130,14 @@ def test_the_seed_decides(tell: Tell, tmp_path: Path) -> None:
         tell("fit", "x.npy", "-k", 5, "--seed", 7, "--n-init", 1, "--out", name).worked()
     first, second = (load(tmp_path / name).cluster_centers_ for name in ("one", "two"))
     assert np.array_equal(first, second)
+
+
+def test_a_column_that_decides_alone_is_pointed_out(tell: Tell, tmp_path: Path) -> None:
+    rows = "".join(f"{20 + age},{1000 * age**2}\n" for age in range(40))
+    (tmp_path / "people.csv").write_text("age,income\n" + rows)
+    euclidean = ["-k", 2, "--geometry", "euclidean", "--force"]
+    note = tell("fit", "people.csv", *euclidean)
+    assert note.code == 0
+    assert "'income'" in note.err
+    assert "--standardize" in note.err
+    assert tell("fit", "people.csv", *euclidean, "--standardize").err == ""

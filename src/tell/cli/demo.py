@@ -9,31 +9,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tell.cli import options
-from tell.cli.console import err, out, plain, print_json
+from tell.cli.console import err, out, plain, print_json, say
 
 if TYPE_CHECKING:
-    from tell.data.chunks import Chunk
+    from tell.data.chunks import Chunk, Source
 
 RESTARTS = 10
 
 
 def command(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also learn features with DeepTELL; takes minutes.")
+    ] = False,
     seed: options.Seed = 0,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Cluster 1,797 handwritten digits, compare with k-means, and keep the model.
+    """Cluster 1,797 handwritten digits, compare with k-means, and explain the clusters.
 
     The digits come with scikit-learn: nothing is downloaded. Labels are used to score only.
     """
     from tell.cli.fitting import build, fit_and_save
     from tell.data.sources import open_source
 
+    visible = err.is_terminal and not (quiet or json)
     source = open_source("digits")
-    model = build(10, n_init=RESTARTS, seed=seed, visible=err.is_terminal and not (quiet or json))
-    fitted = fit_and_save(model, source, folder / "model")
-    report = fitted | {"kmeans": run_kmeans(source.read(), seed)}
+    model = build(10, n_init=RESTARTS, seed=seed, visible=visible)
+    report = fit_and_save(model, source, folder / "model")
+    if deep:
+        learned = build(10, deep=True, seed=seed, visible=visible)
+        report["deep"] = fit_and_save(learned, source, folder / "deep-model")
+        model = learned
+    report["kmeans"] = run_kmeans(source.read(), seed)
+    report["report"] = write_html(model, source, folder / "report.html", visible=visible)
     print_json(report) if json else print_report(report)
 
 
@@ -53,13 +62,31 @@ def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
     }
 
 
+def write_html(model: Any, source: Source, path: Path, *, visible: bool) -> str | None:
+    """Explain the clusters in one HTML file, where the packages for that are installed."""
+    from tell.exceptions import MissingDependencyError
+    from tell.explain import explain, write_report
+
+    try:
+        facts = explain(model, source, random_state=0, verbose=int(visible))
+        write_report(facts, path, command="tell demo")
+    except MissingDependencyError as error:
+        say(f"no report: {error}")
+        return None
+    return str(path)
+
+
 def print_report(report: dict[str, Any]) -> None:
     """Show the clusters, the scores beside those of k-means, and what was written."""
     from tell.cli.clusters import print_clusters, print_metrics
 
     out.print(f"[bold]{report['rows']:,} handwritten digits[/], 8 × 8 pixels, into 10 clusters\n")
     print_clusters(report["clusters"])
-    out.print("\nagainst the true digits, which neither method has seen:")
-    print_metrics({"TELL": report["metrics"], "scikit-learn KMeans": report["kmeans"]["metrics"]})
-    folder = plain(report["model"])
-    out.print(f"\nwrote: {folder}\nnext:  tell show {folder}", markup=False)
+    out.print("\nagainst the true digits, which no method has seen:")
+    scores = {"TELL": report["metrics"], "scikit-learn KMeans": report["kmeans"]["metrics"]}
+    if "deep" in report:
+        scores["DeepTELL"] = report["deep"]["metrics"]
+    print_metrics(scores)
+    written = [report["model"], report.get("deep", {}).get("model"), report["report"]]
+    out.print(f"\nwrote: {', '.join(plain(name) for name in written if name)}", markup=False)
+    out.print(f"next:  tell show {plain(report['model'])}", markup=False)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tell.cli import options
-from tell.cli.console import err, out, plain, print_json
+from tell.cli.console import err, out, plain, print_json, say
 
 
 def command(
@@ -45,7 +45,7 @@ def command(
       tell fit people.csv -k 5 --drop id,name --impute median --one-hot
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
     """
-    from tell.cli.fitting import build, fit_and_save
+    from tell.cli.fitting import advice, build, fit_and_save
     from tell.cli.rows import held, open_new
 
     check_free(folder, replace=force)
@@ -68,6 +68,8 @@ def command(
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )
+    if not (deep or standardize or json) and (note := advice(source)):
+        say(note)
     result = fit_and_save(model, source, folder, label=label, preparation=preparation)
     print_json(result) if json else print_fit(result)
 

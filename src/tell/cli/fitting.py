@@ -6,10 +6,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tell.cli.clusters import Assessment, assess, describe
 from tell.data.chunks import Source
 from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError
+
+# Columns are compared on the first rows; only a difference of this size is worth a word.
+SAMPLE_ROWS = 10_000
+MUCH_WIDER = 30
 
 
 def build(
@@ -74,6 +80,22 @@ def fit_and_save(
     }
     model.save(folder, metadata=kept)
     return result
+
+
+def advice(source: Source) -> str | None:
+    """Warn of a column that is so much wider than another that it decides alone."""
+    if source.feature_names is None:
+        return None
+    widths = source.read(SAMPLE_ROWS).X.std(axis=0)
+    widest, narrowest = int(widths.argmax()), int(np.where(widths > 0, widths, np.inf).argmin())
+    if not widths[widest] > MUCH_WIDER * widths[narrowest] > 0:
+        return None
+    return (
+        f"note: column {source.feature_names[widest]!r} spreads "
+        f"{widths[widest] / widths[narrowest]:,.0f} times as wide as "
+        f"{source.feature_names[narrowest]!r} and decides almost alone; --standardize gives all "
+        "columns the same weight"
+    )
 
 
 def _summary(model: Any, found: Assessment) -> dict[str, Any]:
