@@ -24,7 +24,6 @@ from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_c
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
 FIRST_ROWS_PER_CLUSTER = 32
 GROWTH = 4
-FAILED_RELOCATIONS = 3  # trials of the smallest relocation that may fail before it is given up
 
 
 class Descent(NamedTuple):
@@ -99,11 +98,11 @@ class Solver:
 
     def descend(self, rows: Rows, centers: Tensor, tol: float, max_iter: int) -> Descent:
         """Step until the loss falls by less than tol of itself."""
-        now, _ = self._land(rows, centers, 0)
+        now, revived_at_start = self._land(rows, centers, 0)
         for iteration in range(1, max_iter + 1):
             moved = step_to(now.totals, now.centers, self.geometry)
             after, revived = self._land(rows, moved, iteration)
-            self._record(rows, after.loss, revived)
+            self._record(rows, after.loss, revived + (revived_at_start if iteration == 1 else 0))
             converged = not revived and now.loss - after.loss <= tol * now.loss
             if after.loss <= now.loss or revived:
                 now = after
@@ -133,7 +132,7 @@ class Solver:
         """Seed, descend, then move useless centres to where they help while the loss falls."""
         generator = torch.Generator().manual_seed(seed)
         if isinstance(how, Tensor):
-            centers = how
+            centers = how.clone()  # it is the user's, and reviving writes it
         else:
             centers = seed_centers(rows, self.k, how, self.geometry, generator)
         found = self.descend(rows, centers, tol, max_iter)
@@ -144,7 +143,8 @@ class Solver:
     def _relocate(self, found: Descent, tol: float, generator: torch.Generator) -> Descent:
         """Many centres at once while that helps, then fewer, then one at a time."""
         count, failures, n_iter = max(1, self.k // 8), 0, found.n_iter
-        while failures < FAILED_RELOCATIONS:
+        patience = -math.log10(max(tol, 1e-6)) - 1  # 3 failures for the default 1e-4
+        while failures < patience:
             moved = relocate(found.rows, found.centers, count, self.geometry, generator)
             trial = self.descend(found.rows, moved, tol, max_iter=8)
             n_iter += trial.n_iter

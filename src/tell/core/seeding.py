@@ -64,10 +64,10 @@ def _kaiming(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator)
 
 
 def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
-    mass = seedable(rows, geometry)
+    mass = weights = seedable(rows, geometry)
     chosen = []
     for _ in range(k):
-        chosen.append(_draw(mass, 1, generator))
+        chosen.append(_draw(mass, weights, 1, generator))
         taken = exact_distances(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0] == 0
         mass = mass.masked_fill(taken, 0)
     return as_centers(rows, torch.cat(chosen), geometry)
@@ -76,7 +76,8 @@ def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Gene
 def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
     """Greedy k-means++: of a few rows drawn by their loss, keep the one that lowers it most."""
     n_candidates = 2 + int(math.log(k))
-    chosen = [_draw(seedable(rows, geometry), 1, generator)[0]]
+    weights = seedable(rows, geometry)
+    chosen = [_draw(weights, weights, 1, generator)[0]]
     closest = all_distances(rows, as_centers(rows, chosen[0][None], geometry), geometry)[:, 0]
     for _ in range(1, k):
         winner, closest = _best_of(rows, closest, n_candidates, geometry, generator)
@@ -93,19 +94,17 @@ def _best_of(
     row's position and `closest` with the row as a further centre.
     """
     weights = seedable(rows, geometry)
-    candidates = _draw(closest * weights, n_candidates, generator)
+    candidates = _draw(closest * weights, weights, n_candidates, generator)
     distances = all_distances(rows, as_centers(rows, candidates, geometry), geometry)
     distances = torch.minimum(distances, closest[:, None])
     winner = (weights @ distances).argmin()
     return candidates[winner], distances[:, winner]
 
 
-def _draw(mass: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Positions drawn in proportion to mass (uniformly where there is none left)."""
-    cumulated = mass.double().cumsum(0)
+def _draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Positions drawn in proportion to mass, or to the weights where there is none left."""
+    cumulated = (mass if mass.any() else weights).double().cumsum(0)
     total = cumulated[-1]
-    if not total > 0:
-        cumulated, total = torch.ones_like(mass).double().cumsum(0), mass.new_tensor(len(mass))
     at = torch.rand(count, generator=generator, dtype=torch.float64).to(cumulated) * total
     return torch.searchsorted(cumulated, at, right=True).clamp_(max=len(mass) - 1)
 

@@ -27,6 +27,7 @@ class Learned:
     _state: StreamState
     _scaling: Scaling
     _pending: list[tuple[Any, Floats | None]]
+    _seed: int
 
     def _fitted_state(self) -> StreamState:
         if hasattr(self, "_state"):

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tell.core.rows import Rows
 from tell.core.seeding import Seeding
-from tell.exceptions import ParameterError
+from tell.exceptions import InputError, ParameterError
 
 if TYPE_CHECKING:
     from tell.estimators._rows import Scaling
@@ -39,7 +40,8 @@ def check_options(model: TELL) -> None:
         raise ParameterError(
             f"init must be one of {', '.join(SEEDINGS)} or an array of centres, got {model.init!r}"
         )
-    _check_device(model.device)
+    if not is_usable(model.device):
+        raise ParameterError(f"device must be usable here, got {model.device!r}; try 'cpu'")
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -47,12 +49,27 @@ def _check_count(name: str, value: Any) -> None:
         raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
-def _check_device(device: Any) -> None:
+def is_usable(device: Any) -> bool:
+    """Whether this machine can compute on a device of this name."""
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ParameterError(f"device must be usable here, got {device!r} ({reason})") from None
+    except (RuntimeError, AssertionError, TypeError):
+        return False
+    return True
+
+
+def check_rows(model: TELL, rows: Rows) -> None:
+    """Check that there is something to cluster."""
+    n = rows.shape[0]
+    if n < model.n_clusters:
+        raise InputError(
+            f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
+            f"n_samples={n}; pass more rows or lower n_clusters"
+        )
+    if model.geometry == "sphere" and not rows.length.any():
+        raise InputError(
+            "all rows are zero and have no direction; pass other rows or geometry='euclidean'"
+        )
 
 
 def given_centers(model: TELL, scaling: Scaling, example: Tensor) -> Seeding | Tensor:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from tell.core.layer import Geometry
 from tell.core.rows import DenseRows, Rows, SparseRows
-from tell.exceptions import ParameterError
+from tell.exceptions import InputError, ParameterError
 
 Floats = NDArray[np.floating[Any]]
 
@@ -42,11 +43,10 @@ class Scaling:
             return cls()
         if not standardize and geometry == "sphere":
             return cls()
-        mean = np.average(X, axis=0, weights=weight).astype(np.float64)
+        mean = _mean(X, weight)
         if not standardize:
             return cls(mean)
-        variance = np.average(np.square(X - mean.astype(X.dtype)), axis=0, weights=weight)
-        return cls.from_moments(mean, variance.astype(np.float64))
+        return cls.from_moments(mean, _mean(np.square(X - mean.astype(X.dtype)), weight))
 
     @classmethod
     def from_moments(cls, mean: Floats, variance: Floats) -> Scaling:
@@ -59,6 +59,8 @@ class Scaling:
         """Scaled rows; X itself where there is nothing to do."""
         if self.offset is None:
             return X
+        if sp.issparse(X):  # the model was fitted to dense rows
+            X = X.toarray()
         moved = X - self.offset.astype(X.dtype)
         if self.scale is not None:
             moved /= self.scale.astype(X.dtype)
@@ -71,14 +73,49 @@ class Scaling:
         return points if self.offset is None else points + self.offset
 
 
+def _mean(X: Floats, weight: Floats | None) -> Floats:
+    """Column means (d,): in float64, because float32 loses later rows of a long sum."""
+    if weight is None:
+        return X.mean(axis=0, dtype=np.float64)
+    total = np.einsum("i,ij->j", weight, X, dtype=np.float64)
+    return total / weight.sum(dtype=np.float64)
+
+
 def to_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
     """An array or CSR matrix as rows on a device, sharing memory where it can."""
     weights = None if weight is None else torch.from_numpy(weight).to(device)
     if not sp.issparse(X):
         return DenseRows(_tensor(X).to(device), weights)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     crow, columns = (torch.from_numpy(part.astype(np.int64)) for part in (X.indptr, X.indices))
     values = _tensor(X.data)
     return SparseRows(crow.to(device), columns.to(device), values.to(device), X.shape[1], weights)
+
+
+def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
+    """Weights (n,) of the rows of X, in their precision."""
+    if sample_weight is None:
+        return None
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if not weight.any():
+        raise InputError("sample_weight must count at least one row, got only zeros")
+    return weight
+
+
+def join(parts: list[tuple[Any, Floats | None]]) -> tuple[Any, Floats | None]:
+    """Rows and weights of several batches as one."""
+    matrices = [X for X, _ in parts]
+    sparse = any(sp.issparse(X) for X in matrices)
+    rows = sp.vstack(matrices, format="csr") if sparse else np.concatenate(matrices)
+    if all(weight is None for _, weight in parts):
+        return rows, None
+    ones = (np.ones(X.shape[0], X.dtype) if w is None else w for X, w in parts)
+    return rows, np.concatenate(list(ones)).astype(rows.dtype)
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

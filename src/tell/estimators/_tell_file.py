@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tell.core.rows import Totals
 from tell.core.stream import StreamState, Watch
-from tell.estimators._rows import Scaling
+from tell.estimators._options import is_usable
+from tell.estimators._rows import Floats, Scaling
 from tell.exceptions import ModelFileError
 from tell.persistence import SavedModel
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tell.estimators.tell import TELL
 
 _PLAIN = ("loss_", "n_iter_", "history_", "runs_", "stream_", "metadata_", "n_features_in_")
+_CSR = ("data", "indices", "indptr")
 
 
 def describe(model: TELL) -> dict[str, Any]:
@@ -27,9 +30,9 @@ def describe(model: TELL) -> dict[str, Any]:
     options = model.get_params()
     if not isinstance(options["init"], str):
         options["init"] = np.asarray(options["init"]).tolist()
+    options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
     if not isinstance(options["random_state"], int | None):
         options["random_state"] = None  # a generator's future draws do not belong to the model
-    options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
     learned = {name: getattr(model, name) for name in _PLAIN if hasattr(model, name)}
     if hasattr(model, "feature_names_in_"):
         learned["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
@@ -37,6 +40,7 @@ def describe(model: TELL) -> dict[str, Any]:
     return {
         "options": options,
         "learned": learned,
+        "seed": getattr(model, "_seed", None),
         "seen": state.seen,
         "revived_at": state.revived_at,
         "watch": asdict(state.watch),
@@ -58,11 +62,23 @@ def tensors_of(model: TELL) -> dict[str, Tensor]:
         if part is not None:
             tensors[name] = torch.from_numpy(np.ascontiguousarray(part))
     for i, (X, weight) in enumerate(model._pending):
-        dense = X.toarray() if sp.issparse(X) else X
-        tensors[f"pending.{i}"] = torch.from_numpy(np.ascontiguousarray(dense))
-        if weight is not None:
-            tensors[f"pending_weight.{i}"] = torch.from_numpy(weight)
+        for name, part in _parts(X, weight).items():
+            tensors[f"pending.{i}.{name}"] = torch.from_numpy(np.ascontiguousarray(part))
     return {name: tensor.cpu().clone() for name, tensor in tensors.items()}
+
+
+def _parts(X: Any, weight: Floats | None) -> dict[str, NDArray[Any]]:
+    """A batch as plain arrays; a sparse one is not made dense."""
+    sparse = sp.issparse(X)
+    parts = {name: getattr(X, name) for name in _CSR} if sparse else {"rows": X}
+    return parts if weight is None else {**parts, "weight": weight}
+
+
+def _from_parts(parts: dict[str, NDArray[Any]], n_features: int) -> tuple[Any, Floats | None]:
+    if "rows" in parts:
+        return parts["rows"], parts.get("weight")
+    shape = (len(parts["indptr"]) - 1, n_features)
+    return sp.csr_array(tuple(parts[name] for name in _CSR), shape=shape), parts.get("weight")
 
 
 def restore(model: TELL, saved: SavedModel) -> TELL:
@@ -87,7 +103,11 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
         tensors[name].numpy() if name in tensors else None for name in ("offset", "scale")
     )
     model._scaling = Scaling(offset, scale)
+    if not is_usable(model.device):
+        model.device = "cpu"  # written on a machine that had more
     device = model.device
+    if config["seed"] is not None:
+        model._seed = config["seed"]
     model._state = StreamState(
         tensors["centers"].to(device),
         Totals(tensors["sums"].to(device), tensors["counts"].to(device)),
@@ -99,13 +119,10 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     if model._state.centers.shape != (model.n_clusters, model.n_features_in_):
         raise ValueError(f"centres of shape {tuple(model._state.centers.shape)}")
     model.labels_ = tensors["labels"].numpy()
-    n_pending = sum(name.startswith("pending.") for name in tensors)
-    model._pending = [
-        (tensors[f"pending.{i}"].numpy(), _optional(tensors.get(f"pending_weight.{i}")))
-        for i in range(n_pending)
-    ]
+    batches: dict[int, dict[str, NDArray[Any]]] = {}
+    for name in tensors:
+        if name.startswith("pending."):
+            _, i, part = name.split(".")
+            batches.setdefault(int(i), {})[part] = tensors[name].numpy()
+    model._pending = [_from_parts(batches[i], model.n_features_in_) for i in sorted(batches)]
     return model
-
-
-def _optional(tensor: Tensor | None) -> Any:
-    return None if tensor is None else tensor.numpy()
