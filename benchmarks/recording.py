@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "pyarrow", "river")
+PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "pyarrow", "river", "faiss-cpu")
 
 
 def record(name: str, settings: dict[str, Any], results: Any, *, began: float) -> Path:
