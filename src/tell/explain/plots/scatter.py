@@ -55,6 +55,8 @@ def plot_map(
 
 
 def _stars(ax: Axes, centers: Any) -> None:
+    from matplotlib.collections import LineCollection
+
     ax.scatter(
         centers[:, 0],
         centers[:, 1],
@@ -67,39 +69,32 @@ def _stars(ax: Axes, centers: Any) -> None:
     )
     ax.update_datalim(centers)
     ax.autoscale_view()
-    for j, place in enumerate(spread_labels(ax, centers)):
-        ax.annotate(
-            str(j),
-            xy=tuple(centers[j]),
-            xytext=tuple(place),
-            textcoords="data",
-            ha="center",
-            va="center",
-            fontsize=8,
-            fontweight="bold",
-            zorder=4,
-            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
-            arrowprops={"arrowstyle": "-", "color": "0.4", "lw": 0.6, "shrinkA": 0, "shrinkB": 3},
-        )
+    places = spread_labels(ax, centers)
+    for j, (x, y) in enumerate(places.tolist()):
+        label = ax.text(x, y, str(j), ha="center", va="center", fontsize=8, fontweight="bold")
+        label.set(zorder=4, in_layout=False)
+    leaders = np.stack([places, centers], axis=1)
+    ax.add_collection(LineCollection(list(leaders), colors="0.4", linewidths=0.6, zorder=2))
 
 
 def spread_labels(ax: Axes, anchors: Any, gap: float = 0.045) -> Any:
-    """Places (k, 2) for labels next to their anchors (k, 2), pushed apart until none overlap."""
+    """Places (k, 2) for labels next to their anchors (k, 2), pushed off anchors and each other."""
     limits = np.array([ax.get_xlim(), ax.get_ylim()])
     low, span = limits[:, 0], np.ptp(limits, axis=1)
-    anchor = (anchors - low) / span
-    place = anchor + np.array([0, gap * 0.7])
-    for _ in range(200):
-        apart = place[:, None] - place[None]
-        distance = np.linalg.norm(apart, axis=2) + np.eye(len(place))
-        push = np.where(distance < gap, (gap - distance) / 2, 0.0)
-        np.fill_diagonal(push, 0)
+    fixed = (anchors - low) / span
+    k = len(fixed)
+    # Labels at the very same place part along directions of their own.
+    angle = np.arange(k) * 2.4
+    place = (
+        fixed + np.array([0, 0.8 * gap]) + 1e-4 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    )
+    reach = np.concatenate([np.full((k, k), gap), np.full((k, k), 0.75 * gap)], axis=1)
+    reach[np.arange(k), np.arange(k)] = 0  # a label does not push itself
+    for _ in range(120):
+        apart = place[:, None] - np.concatenate([place, fixed])[None]
+        distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-9)
+        push = np.maximum(reach - distance, 0)
         if not push.any():
             break
-        # Two labels at the very same place part along a direction of their own.
-        angle = np.arange(len(place)) * 2.4
-        own = np.stack([np.cos(angle), np.sin(angle)], axis=1) * 1e-6
-        apart = apart + own[:, None] - own[None]
-        length = np.linalg.norm(apart, axis=2, keepdims=True) + np.eye(len(place))[:, :, None]
-        place = place + (push[:, :, None] * apart / length).sum(axis=1)
+        place = place + 0.5 * ((push / distance)[:, :, None] * apart).sum(axis=1)
     return low + place * span
