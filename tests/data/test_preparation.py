@@ -80,7 +80,7 @@ def test_later_rows_are_held_to_what_was_learned() -> None:
     preparation = learn(source({"a": [1.0, 2.0]}))
     with pytest.raises(InputError, match=r"row 1 .*'x'"):
         preparation.apply(source({"a": ["1", "x"]})).read()
-    with pytest.raises(InputError, match="row 0 .*missing"):
+    with pytest.raises(InputError, match=r"row 0 .*missing"):
         preparation.apply(source({"a": [None, "1"]})).read()
     with pytest.raises(InputError, match="infinite"):
         preparation.apply(source({"a": ["1", "inf"]})).read()

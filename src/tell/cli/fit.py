@@ -98,7 +98,7 @@ def print_fit(result: dict[str, Any]) -> None:
     )
     print_clusters(result["clusters"])
     if result["metrics"]:
-        out.print()
-        print_metrics({"against the known classes": result["metrics"]})
+        out.print("\nagainst the known classes:")
+        print_metrics({"score": result["metrics"]})
     folder = plain(result["model"])
     out.print(f"\nmodel: {folder}\nnext:  tell show {folder}", markup=False)

@@ -67,8 +67,8 @@ def print_facts(facts: dict[str, Any]) -> None:
     out.print()
     print_clusters(facts["clusters"])
     if facts["metrics"]:
-        out.print()
-        print_metrics({"against the known classes, when fitted": facts["metrics"]})
+        out.print("\nagainst the known classes, when fitted:")
+        print_metrics({"score": facts["metrics"]})
 
 
 def _text(value: object) -> Text:
