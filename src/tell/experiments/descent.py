@@ -1,0 +1,215 @@
+"""Recorded runs of the layer alone, for holding the theory against what really happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from tell.core.batches import Batch, Batches
+from tell.core.engine import fit_centers
+from tell.core.layer import ClusterLayer
+from tell.core.loop import Loop
+from tell.core.objective import Losses, Objective
+from tell.core.rows import DenseRows
+from tell.core.theory import convexity_defect, epsilon, gradient_limit, suboptimality_bound
+
+#: (step number from 0, length of the gradient) -> η_t, for a first step η.
+STEP_RULES: dict[str, Callable[[float], Callable[[int, float], float]]] = {
+    "fixed size": lambda eta: lambda t, length: eta,
+    "fixed length": lambda eta: lambda t, length: eta / length,
+    "decaying": lambda eta: lambda t, length: eta / math.sqrt(t + 1),
+}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What one run did, step by step, beside what the theory says of it.
+
+    Attributes
+    ----------
+    rule, start, temperature, seed : how it ran
+    loss : mean loss before each step (T,)
+    gradient : length of the gradient (T,)
+    step : η_t (T,)
+    defect : `convexity_defect` of each step (T,); above 0 the proof does not apply
+    best_loss : smallest loss known for these rows: L*
+    distance : ‖W_1 − W*‖
+    epsilon : of theorem 1, the largest over the run
+    gradient_limit : a constant that does bound the gradient
+    """
+
+    rule: str
+    start: str
+    temperature: float
+    seed: int
+    loss: list[float]
+    gradient: list[float]
+    step: list[float]
+    defect: list[float]
+    best_loss: float
+    distance: float
+    epsilon: float
+    gradient_limit: float
+
+    @property
+    def gap(self) -> Tensor:
+        """Best loss so far minus the best loss known (T,)."""
+        return torch.tensor(self.loss, dtype=torch.float64).cummin(0).values - self.best_loss
+
+    @property
+    def bound(self) -> Tensor:
+        """Theorem 2 with ε (T,); for the fixed length with the observed gradients, as lemma 2."""
+        length: Tensor | float = self.epsilon
+        if self.rule == "fixed length":
+            length = torch.tensor(self.gradient)
+        return suboptimality_bound(torch.tensor(self.step), length, self.distance)
+
+    @property
+    def sharp_bound(self) -> Tensor:
+        """Theorem 2 with the gradients that were really met: what it claims at its sharpest."""
+        lengths = torch.tensor(self.gradient)
+        return suboptimality_bound(torch.tensor(self.step), lengths, self.distance)
+
+    def verdict(self) -> dict[str, Any]:
+        """Say in numbers what held."""
+        return {
+            "rule": self.rule,
+            "start": self.start,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "epsilon": self.epsilon,
+            "largest_gradient": max(self.gradient),
+            "gradient_limit": self.gradient_limit,
+            "gap": float(self.gap[-1]),
+            "bound": float(self.bound[-1]),
+            "sharp_bound": float(self.sharp_bound[-1]),
+            "below_bound": bool((self.gap <= self.bound).all()),
+            "below_sharp_bound": bool((self.gap <= self.sharp_bound).all()),
+            "not_convex": sum(d > 1e-6 for d in self.defect) / len(self.defect),
+        }
+
+
+class LayerAlone(Objective):
+    """The layer's loss on fixed rows, with steps chosen by a rule and everything written down.
+
+    The rule's η_t is put into the gradient, so that plain SGD with rate 1 makes the step.
+    """
+
+    def __init__(self, layer: ClusterLayer, rule: Callable[[int, float], float]) -> None:
+        super().__init__()
+        self.layer = layer
+        self.rule = rule
+        self.trace: list[tuple[float, float, float]] = []  # loss, gradient length, step
+        self.path: list[tuple[Tensor, Tensor]] = []  # W_t, ∇L_t
+        self.largest_score = torch.zeros(())
+        self._loss = math.nan
+
+    def losses(self, batch: Batch) -> Losses:
+        """Return the clustering loss of every row."""
+        out = self.layer(batch.x)
+        self._loss = float(out.loss.detach().mean())
+        self.largest_score = torch.maximum(self.largest_score, out.scores.detach().abs().max())
+        return Losses({"clustering": out.loss}, out.labels)
+
+    def gradients_ready(self) -> None:
+        """Write down W_t and ∇L_t, then turn the gradient into the rule's step."""
+        gradient = self.layer.weight.grad
+        if gradient is None:
+            return
+        length = float(gradient.norm())
+        step = self.rule(len(self.trace), length)
+        self.trace.append((self._loss, length, step))
+        self.path.append((self.layer.weight.detach().clone(), gradient.clone()))
+        gradient.mul_(step)
+
+
+def descend(
+    x: Tensor,
+    n_clusters: int,
+    *,
+    rule: str,
+    eta: float,
+    steps: int,
+    start: str = "kaiming",
+    temperature: float = 0.0,
+    seed: int = 0,
+    reference: Tensor | None = None,
+) -> Descent:
+    """Run the layer alone on rows x (n, d) and hold it against the theory.
+
+    It starts from random directions ("kaiming", the paper) or from random rows ("rows"). W* is the
+    better of `reference` (k, d), by default `best_centers(x, n_clusters)`, and the run's own end,
+    numbered so that it lies as near to W_1 as possible.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.1, 1.0], [-0.1, 1.0]], dtype=torch.float64)
+    >>> run = descend(x, 2, rule="fixed size", eta=0.1, steps=20)
+    >>> run.verdict()["below_bound"]
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layer = ClusterLayer(
+            x.shape[1],
+            n_clusters,
+            temperature=temperature,
+            normalize_gradient=False,
+            dtype=x.dtype,
+        )
+        if start == "rows":
+            layer.set_centers_(x[torch.randperm(len(x))[:n_clusters]])
+    objective = LayerAlone(layer, STEP_RULES[rule](eta))
+    sgd = torch.optim.SGD(objective.parameters(), lr=1.0)
+    Loop(objective, Batches(x, len(x), seed=seed), sgd, epochs=steps).run()
+    reference = best_centers(x, n_clusters) if reference is None else reference
+    best_loss, best_weight = _best_known(x, objective, reference)
+    loss, gradient, step = (list(column) for column in zip(*objective.trace, strict=True))
+    return Descent(
+        rule=rule,
+        start=start,
+        temperature=temperature,
+        seed=seed,
+        loss=loss,
+        gradient=gradient,
+        step=step,
+        defect=[
+            convexity_defect(value, slope, weight, best_loss, best_weight)
+            for value, (weight, slope) in zip(loss, objective.path, strict=True)
+        ],
+        best_loss=best_loss,
+        distance=float((objective.path[0][0] - best_weight).norm()),
+        epsilon=epsilon(objective.largest_score, temperature),
+        gradient_limit=gradient_limit(n_clusters, temperature),
+    )
+
+
+def best_centers(x: Tensor, n_clusters: int) -> Tensor:
+    """Centres (k, d) of the smallest loss in ten restarts of the engine."""
+    rows = DenseRows(normalize(x, dim=1))
+    return fit_centers(rows, n_clusters, n_init=10, seed=0).centers.to(x.dtype)
+
+
+def _best_known(x: Tensor, objective: LayerAlone, reference: Tensor) -> tuple[float, Tensor]:
+    layer, first, last = objective.layer, objective.path[0][0], objective.path[-1][0]
+
+    @torch.no_grad()
+    def loss_of(weight: Tensor) -> float:
+        layer.set_centers_(weight / 2)
+        return float(layer(x).loss.mean())
+
+    best = min((2 * reference, last), key=loss_of)
+    return loss_of(best), _as_near_as_possible(best, first)
+
+
+def _as_near_as_possible(weight: Tensor, to: Tensor) -> Tensor:
+    """Renumber centres: every order of W* is an optimum, and the nearest gives the least bound."""
+    rows, columns = linear_sum_assignment(torch.cdist(to, weight).square().numpy())
+    return weight[torch.as_tensor(columns)[torch.as_tensor(rows).argsort()]]
