@@ -1,0 +1,147 @@
+"""`tell reproduce`: the paper's tables and figures from one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tell.cli import options
+from tell.cli.console import out, print_json, say, table
+
+if TYPE_CHECKING:
+    from tell.experiments.inputs import Workshop
+    from tell.experiments.results import Result
+    from tell.experiments.spec import Run, Scale, Spec
+
+
+def command(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGETS]",
+            help="table1 … table6, s1, s2, fig5 … fig8, theory, or all.",
+            show_default="all",
+        ),
+    ] = None,
+    scale: Annotated[
+        Literal["smoke", "cpu", "full"],
+        typer.Option(
+            "--scale",
+            help="smoke: everything in minutes on digits; cpu: the full data, hours on two cores; "
+            "full: the paper's protocol.",
+        ),
+    ] = "smoke",
+    folder: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Folder of results; runs that are there are kept."),
+    ] = Path("reproduction"),
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            metavar="FILE",
+            help="Also write one Markdown page of everything.",
+            show_default=False,
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features",
+            metavar="FILE.npz",
+            help="Features X and classes y of another network, for table 4.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", help="Folder with the data sets' files; default: $TELL_DATA."),
+    ] = None,
+    status: Annotated[
+        bool, typer.Option("--status", help="Only say what is done and what is missing.")
+    ] = False,
+    render: Annotated[
+        bool, typer.Option("--render", help="Only render what is there: tables, figures, page.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run the paper's experiments and put the numbers beside the paper's.
+
+    Every run is kept at once: after an interruption the same command goes on where it stopped, and
+    tables that share a run share its result.
+
+    \b
+    [bold]Examples[/]
+      tell reproduce                              everything, small, in minutes
+      tell reproduce table5 --scale cpu           one table on the full data
+      tell reproduce --status --scale cpu         what is done, what is missing
+      tell reproduce --render --scale cpu --page reproduction.md
+    """
+    from tell.experiments.inputs import Workshop
+    from tell.experiments.spec import load_scale, load_targets
+
+    specs, size = load_targets(targets or ["all"]), load_scale(scale)
+    if not (status or render):
+        _run(specs, size, Workshop(folder, data_dir, features), quiet=quiet)
+    if not status:
+        _render(specs, size, folder, page, quiet=quiet)
+    _report(specs, size, folder, json=json)
+
+
+def _run(specs: list[Spec], scale: Scale, shop: Workshop, *, quiet: bool) -> None:
+    from tell.experiments.figures import draw_theory
+    from tell.experiments.run import plan, run_missing
+    from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
+
+    def watch(run: Run, number: int, total: int, result: Result | None) -> None:
+        if not quiet and result is not None:
+            say(f"[{number}/{total}] {run.place}: {_outcome(result)}")
+
+    run_missing(plan([spec for spec in specs if spec.kind != "theory"], scale), shop, watch)
+    for spec in specs:
+        if spec.kind == "theory" and not read_verdicts(shop.folder, scale):
+            descents = record_descents(spec, scale)
+            draw_theory(spec, scale, shop.folder, descents)
+            write_verdicts(shop.folder, scale, descents)
+
+
+def _outcome(result: Result) -> str:
+    if result.status != "done":
+        return f"{result.status}: {result.reason}"
+    return f"ACC {result.value('acc'):.2f} in {result.seconds:.1f} s"
+
+
+def _render(
+    specs: list[Spec], scale: Scale, folder: Path, page: Path | None, *, quiet: bool
+) -> None:
+    from tell.experiments.figures import draw
+    from tell.experiments.page import TABLE_KINDS, write_page, write_tables
+
+    written = write_tables(specs, scale, folder)
+    for spec in specs:
+        if spec.kind not in (*TABLE_KINDS, "theory") and (file := draw(spec, scale, folder)):
+            written.append(file)
+    if page is not None:
+        write_page(specs, scale, folder, page)
+        written.append(page)
+    if not quiet:
+        for file in written:
+            say(f"wrote {file}")
+
+
+def _report(specs: list[Spec], scale: Scale, folder: Path, *, json: bool) -> None:
+    from tell.experiments.page import status_of
+
+    found = [status_of(spec, scale, folder) for spec in specs]
+    if json:
+        names = ("total", "done", "failed", "unavailable", "missing", "seconds")
+        print_json({s.spec.name: {name: getattr(s, name) for name in names} for s in found})
+        return
+    grid = table("target", "done", "failed", "no data", "not run", "minutes", text=("target",))
+    for s in found:
+        cells = (f"{s.done}/{s.total}", s.failed, s.unavailable, s.missing)
+        grid.add_row(s.spec.name, *map(str, cells), f"{s.seconds / 60:.1f}")
+    out.print(grid)

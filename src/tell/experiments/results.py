@@ -1,0 +1,145 @@
+"""Results on disk: one JSON per run, written whole or not at all, read only if it still fits."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.experiments.spec import Run
+
+PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "scipy")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave.
+
+    Attributes
+    ----------
+    status : {"done", "failed", "unavailable"}
+        "unavailable": data or features that are not here; tried again the next time.
+    reason : why it is not done
+    scores : the seven measures, between 0 and 1
+    loss, table_loss : mean clustering loss, and in the normalisation of tables S1 and S2
+    seconds : wall-clock of the fit
+    runs : every restart
+    history : one line per epoch
+    note : what a reader of the numbers must know
+    facts : rows, command, versions, machine, time
+    """
+
+    status: str
+    reason: str = ""
+    scores: dict[str, float] = field(default_factory=dict)
+    loss: float | None = None
+    table_loss: float | None = None
+    seconds: float = 0.0
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    note: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def value(self, metric: str) -> float:
+        """A measure in percent, or the loss as tables S1 and S2 print it."""
+        if metric == "table_loss":
+            return float("nan") if self.table_loss is None else self.table_loss
+        return 100 * self.scores[metric]
+
+
+def result_file(folder: Path, run: Run) -> Path:
+    """Where a run's JSON lies."""
+    return folder / f"{run.place}.json"
+
+
+def write_result(folder: Path, run: Run, result: Result) -> None:
+    """Keep a result with everything that identifies the run."""
+    content = {
+        "run": {
+            "data": run.data,
+            "method": vars(run.method),
+            "seed": run.seed,
+            "scale": vars(run.scale),
+        },
+        "fingerprint": run.fingerprint,
+        **vars(result),
+    }
+    text = json.dumps(content, indent=1, default=_plain, ensure_ascii=False)
+    write_bytes(result_file(folder, run), text.encode())
+
+
+def read_result(folder: Path, run: Run) -> Result | None:
+    """Read a run's result; None if there is none or if the settings have changed since."""
+    try:
+        content = json.loads(result_file(folder, run).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("fingerprint") != run.fingerprint:
+        return None
+    return Result(**{name: content[name] for name in Result.__dataclass_fields__})
+
+
+def finished(folder: Path, runs: Iterable[Run]) -> list[Result]:
+    """The results among these runs that carry numbers."""
+    found = (read_result(folder, run) for run in runs)
+    return [result for result in found if result is not None and result.status == "done"]
+
+
+def reported(results: list[Result], metric: str) -> float:
+    """What a table shows for several seeds.
+
+    Methods with a clustering loss report the run with the smallest, as the paper does for TELL;
+    the others their median.
+    """
+    if all(result.loss is not None for result in results):
+        return min(results, key=lambda result: result.loss or 0.0).value(metric)
+    return median(result.value(metric) for result in results)
+
+
+def environment() -> dict[str, Any]:
+    """What a number depends on beside its settings."""
+    import torch
+
+    return {
+        "command": " ".join(["tell", *sys.argv[1:]]),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "machine": {
+            "system": f"{platform.system()} {platform.machine()}",
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def write_bytes(path: Path, payload: bytes) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
+    """Write an .npz file whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy's numbers and arrays into what JSON knows."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,165 @@
+"""Run what is missing: every run of the wanted tables once, its result kept at once."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tell.baselines import make
+from tell.core.objective import table_loss
+from tell.estimators import TELL, DeepTELL
+from tell.estimators._deep_recipes import RECIPES
+from tell.exceptions import DataUnavailableError
+from tell.experiments.inputs import BATCH, Inputs, Workshop
+from tell.experiments.recording import Recorder
+from tell.experiments.results import (
+    Result,
+    environment,
+    read_result,
+    result_file,
+    write_result,
+)
+from tell.experiments.spec import Run, Scale, Spec
+from tell.metrics import evaluate
+
+Watch = Callable[[Run, int, int, Result | None], None]
+
+
+def plan(specs: Iterable[Spec], scale: Scale) -> list[Run]:
+    """Every run behind these tables, each once, whichever tables share it.
+
+    >>> from tell.experiments.spec import load_scale, load_targets
+    >>> smoke = load_scale("smoke")
+    >>> len(plan(load_targets(["s1", "fig8"]), smoke))
+    1
+    """
+    runs: dict[str, Run] = {}
+    for spec in specs:
+        for _, _, cell in spec.cells(scale):
+            runs |= {run.place: run for run in cell}
+    return list(runs.values())
+
+
+def run_missing(runs: Sequence[Run], shop: Workshop, watch: Watch | None = None) -> None:
+    """Run what has no result yet; a failure is a result too, and the others go on.
+
+    `watch(run, number, total, result)` hears of every run: with None before it starts.
+    """
+    say = watch or (lambda run, number, total, result: None)
+    for number, run in enumerate(runs, start=1):
+        result = read_result(shop.folder, run)
+        if result is None or result.status == "unavailable":
+            say(run, number, len(runs), None)
+            result = execute(run, shop)
+            write_result(shop.folder, run, result)
+        say(run, number, len(runs), result)
+
+
+def execute(run: Run, shop: Workshop) -> Result:
+    """Run once; whatever a method raises becomes the reason of a failed result."""
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    facts = {"started": started, **environment()}
+    try:
+        inputs = shop.inputs(run)
+    except DataUnavailableError as error:
+        return Result("unavailable", reason=_one_line(error), facts=facts)
+    facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
+    begun = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a method that did not converge shows in its numbers
+            protocol = {"batch": _batch, "online": _online}[run.method.protocol]
+            result = protocol(run, inputs, shop)
+    except Exception as error:  # any failure of a method is a result of the experiment
+        result = Result("failed", reason=_one_line(error) or type(error).__name__)
+    return replace(result, seconds=time.perf_counter() - begun, facts=facts)
+
+
+def _batch(run: Run, inputs: Inputs, shop: Workshop) -> Result:
+    """Cluster all rows and score all labels."""
+    deep = run.method.estimator == "deep-tell"
+    X = inputs.X if deep else inputs.X.reshape(len(inputs.X), -1)
+    model = _deep(run, inputs, shop) if deep else _shallow(run, inputs.n_clusters)
+    labels = model.fit_predict(X)
+    loss = getattr(model, "loss_", None)
+    return Result(
+        "done",
+        scores=evaluate(inputs.y, labels).as_dict(),
+        loss=loss,
+        table_loss=None if loss is None else table_loss(loss, inputs.n_clusters),
+        runs=getattr(model, "runs_", []),
+        history=getattr(model, "history_", []),
+        note=_note(model),
+    )
+
+
+def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
+    """Learn from a few rows of the last seventh, then meet the others once, batch by batch.
+
+    Every batch is labelled before it is learned from, so that no row is scored with its own help.
+    """
+    X = inputs.X.reshape(len(inputs.X), -1)
+    arriving = len(X) * 6 // 7  # MNIST: the 60,000 training digits
+    draw = np.random.default_rng(run.seed)
+    known = arriving + draw.permutation(len(X) - arriving)[: run.scale.online_rows]
+    order = draw.permutation(arriving)
+    model = _shallow(run, inputs.n_clusters).fit(X[known])
+    labels: list[NDArray[Any]] = []
+    for start in range(0, arriving, BATCH):
+        batch = X[order[start : start + BATCH]]
+        labels.append(model.predict(batch))
+        if isinstance(model, TELL):
+            model.partial_fit(batch)
+    return Result("done", scores=evaluate(inputs.y[order], np.concatenate(labels)).as_dict())
+
+
+def _shallow(run: Run, n_clusters: int) -> Any:
+    method = run.method
+    if method.estimator == "tell":
+        return TELL(n_clusters, random_state=run.seed, **method.options)
+    return make(method.estimator, n_clusters, random_state=run.seed, **method.options)
+
+
+def _deep(run: Run, inputs: Inputs, shop: Workshop) -> DeepTELL:
+    """Build DeepTELL for one run; seeds are separate runs here, so each has a single start."""
+    options = dict(run.method.options)
+    own = {name: options.pop(name) for name in ("encoder", "augment") if name in options}
+    recipe: Any = RECIPES[options.pop("recipe")](**{**options, "n_init": 1})
+    file = result_file(shop.folder, run)
+    checkpoint, snapshots = file.with_suffix(f".{run.fingerprint}"), None
+    if run.method.snapshots and run.seed == 0:
+        snapshots = file.with_suffix(".snapshots.npz")
+        if not checkpoint.exists():
+            snapshots.unlink(missing_ok=True)  # of an earlier run
+    recorder = Recorder(
+        torch.from_numpy(inputs.X), inputs.y, inputs.n_clusters, snapshots=snapshots
+    )
+    return DeepTELL(
+        inputs.n_clusters,
+        recipe=recipe,
+        checkpoint=checkpoint,
+        hooks=[recorder],
+        random_state=run.seed,
+        **own,
+    )
+
+
+def _note(model: Any) -> str:
+    extended = getattr(model, "extended_", None)
+    if extended is None or not extended.any():
+        return ""
+    return (
+        f"clustered a sample of {int((~extended).sum())} rows; the other rows took the label of "
+        "the nearest sampled row"
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,216 @@
+"""Results as tables beside the paper's numbers, in Markdown and LaTeX; nothing is typed by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from scipy.stats import spearmanr
+
+from tell.experiments.results import Result, finished, read_result, reported
+from tell.experiments.spec import Row, Run, Scale, Spec
+
+LABELS = {
+    "acc": "ACC",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "ami": "AMI",
+    "homogeneity": "Homo.",
+    "completeness": "Comp.",
+    "v_measure": "V-Mea.",
+    "table_loss": "L_clu",
+}
+SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
+    "max": max,
+    "mean": fmean,
+    "median": median,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of ours beside the paper's; None where there is none."""
+
+    ours: float | None
+    paper: float | None
+    digits: int = 2
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None or self.paper is None else self.ours - self.paper
+
+
+@dataclass(frozen=True)
+class Table:
+    """A grid of entries with its headings and what must be said about it."""
+
+    spec: Spec
+    scale: Scale
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[Entry, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def build_table(spec: Spec, scale: Scale, folder: Path) -> Table:
+    """Collect the results of a table that are there."""
+    if spec.kind == "runs":
+        return _runs_table(spec, scale, folder)
+    single = len(spec.metrics) == 1
+    headings = [
+        column.label
+        if single
+        else (f"{column.label} {LABELS[m]}" if len(spec.columns) > 1 else LABELS[m])
+        for column in spec.columns
+        for m in spec.metrics
+    ]
+    lines = [(row.label, tuple(_entries(spec, row, scale, folder))) for row in spec.rows]
+    notes = [*_cell_notes(spec, scale, folder), *_claim_notes(spec, scale, folder)]
+    summaries = [name.capitalize() for name in spec.summaries]
+    return Table(spec, scale, (*headings, *summaries), tuple(lines), tuple(notes))
+
+
+def _entries(spec: Spec, row: Row, scale: Scale, folder: Path) -> list[Entry]:
+    entries: list[Entry] = []
+    for column in spec.columns:
+        printed = spec.paper.get(row.key, {}).get(column.key)
+        results = finished(folder, spec.cell(row, column, scale))
+        for place, metric in enumerate(spec.metrics):
+            ours = reported(results, metric) if results else None
+            entries.append(Entry(ours, None if printed is None else printed[place]))
+    values = [entry.ours for entry in entries if entry.ours is not None]
+    whole = len(values) == len(spec.columns)
+    for name in spec.summaries:
+        printed = spec.paper.get(row.key, {}).get(name)
+        entries.append(
+            Entry(SUMMARIES[name](values) if whole else None, printed[0] if printed else None)
+        )
+    return entries
+
+
+def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
+    """Tables S1 and S2: the runs of one method one by one, and the choice among them."""
+    runs = spec.cell(spec.rows[0], spec.columns[0], scale)
+    found = [(run, result) for run in runs if (result := _done(folder, run))]
+    best = min(found, key=lambda pair: pair[1].loss or math.inf)[0] if found else None
+    lines = []
+    for run in runs:
+        result = _done(folder, run)
+        printed = spec.paper.get(f"run{run.seed + 1}", {}).get(spec.columns[0].key)
+        entries = tuple(
+            Entry(
+                None if result is None else result.value(metric),
+                None if printed is None else printed[place],
+                9 if metric == "table_loss" else 2,
+            )
+            for place, metric in enumerate(spec.metrics)
+        )
+        lines.append((f"{run.seed + 1}{' (chosen)' if run == best else ''}", entries))
+    headings = tuple(LABELS[metric] for metric in spec.metrics)
+    notes = ["Runs differ in their seeds alone; the paper's run of the same number is unrelated."]
+    return Table(
+        spec, scale, headings, tuple(lines), (*notes, *_correlation([r for _, r in found]))
+    )
+
+
+def _correlation(results: list[Result]) -> list[str]:
+    if len(results) < 3:
+        return []
+    losses = [result.loss or 0.0 for result in results]
+    rho = float(spearmanr(losses, [result.value("acc") for result in results]).statistic)
+    return [
+        f"Rank correlation between L_clu and ACC over our {len(results)} runs: {rho:+.2f} (the "
+        "choice by the smallest L_clu is right where it is clearly negative)."
+    ]
+
+
+def _cell_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
+    """What happened in cells without numbers, and what those with numbers keep quiet about."""
+    notes: dict[str, list[str]] = {}
+    for row, column, cell in spec.cells(scale):
+        where = f"{row.label} ({column.label})" if len(spec.columns) > 1 else row.label
+        results = [read_result(folder, run) for run in cell]
+        for result in results:
+            if result is not None and (text := result.note or result.reason):
+                notes.setdefault(text, []).append(where)
+    return [f"{', '.join(dict.fromkeys(where))}: {text}." for text, where in notes.items()]
+
+
+def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
+    """Hold the paper's conclusions against the medians over our seeds."""
+    rows = {row.key: row for row in spec.rows}
+    notes = []
+    for name, (larger, smaller) in spec.claims.items():
+        for column in spec.columns:
+            pair = [
+                [r.value(spec.metrics[0]) for r in finished(folder, spec.cell(row, column, scale))]
+                for row in (rows[larger], rows[smaller])
+            ]
+            if all(pair):
+                high, low = (median(values) for values in pair)
+                verdict = "holds" if high >= low else "does not hold"
+                notes.append(
+                    f"Claim “{name.replace('-', ' ')}” ({column.label}): {verdict}; median ACC "
+                    f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs."
+                )
+    return notes
+
+
+def _done(folder: Path, run: Run) -> Result | None:
+    result = read_result(folder, run)
+    return result if result is not None and result.status == "done" else None
+
+
+def to_markdown(table: Table) -> str:
+    """Write a table for the documentation: ours, then the paper's and the difference below."""
+    head = " | ".join(["Method", *table.headings])
+    rule = " | ".join(["---", *["---:"] * len(table.headings)])
+    lines = [f"| {head} |", f"| {rule} |"]
+    for label, entries in table.lines:
+        cells = " | ".join(_markdown_cell(entry) for entry in entries)
+        lines.append(f"| {label} | {cells} |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+
+
+def _markdown_cell(entry: Entry) -> str:
+    paper = f"paper {_number(entry.paper, entry.digits)}" if entry.paper is not None else ""
+    if entry.ours is None:
+        return f"not run<br>{paper}" if paper else "not run"
+    ours = f"**{_number(entry.ours, entry.digits)}**"
+    if entry.difference is None:
+        return ours
+    return f"{ours}<br>{paper}, {entry.difference:+.{entry.digits}f}"
+
+
+def to_latex(table: Table) -> str:
+    """Write a table for a paper (booktabs): ours with the difference, the paper's in brackets."""
+    columns = "l" + "r" * len(table.headings)
+    lines = [
+        "\\begin{tabular}{" + columns + "}",
+        "\\toprule",
+        " & ".join(["Method", *map(_escaped, table.headings)]) + " \\\\",
+        "\\midrule",
+    ]
+    for label, entries in table.lines:
+        cells = (_latex_cell(entry) for entry in entries)
+        lines.append(" & ".join([_escaped(label), *cells]) + " \\\\")
+    comment = [f"% {note}" for note in table.notes]
+    return "\n".join([*comment, *lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+def _latex_cell(entry: Entry) -> str:
+    ours = "---" if entry.ours is None else _number(entry.ours, entry.digits)
+    if entry.difference is not None:
+        ours += f"$_{{{entry.difference:+.{entry.digits}f}}}$"
+    return ours if entry.paper is None else f"{ours} ({_number(entry.paper, entry.digits)})"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("_", "\\_").replace("†", "$^\\dagger$").replace("&", "\\&")

@@ -1,0 +1,101 @@
+"""Tables from results: differences, choices, claims, and what is said where numbers are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tell.experiments.results import Result, finished, read_result, reported, write_result
+from tell.experiments.spec import Scale, Spec, load_scale, load_spec
+from tell.experiments.tables import build_table, to_latex, to_markdown
+
+CPU = load_scale("cpu")
+
+
+def result(acc: float, loss: float | None = None, **more: object) -> Result:
+    scores = dict.fromkeys(("acc", "nmi", "ari", "ami", "homogeneity", "completeness"), acc)
+    kept = {"scores": {**scores, "v_measure": acc}, "loss": loss, "table_loss": loss}
+    return Result("done", **{**kept, **more})  # type: ignore[arg-type]
+
+
+def fill(folder: Path, spec: Spec, row: str, results: list[Result], scale: Scale = CPU) -> None:
+    for line, _, runs in spec.cells(scale):
+        if line.key == row:
+            for run, found in zip(runs, results, strict=False):
+                write_result(folder, run, found)
+
+
+def test_a_number_stands_beside_the_papers(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    fill(tmp_path, spec, "kmeans", [result(0.80), result(0.70), result(0.75)])
+    text = to_markdown(build_table(spec, CPU, tmp_path))
+    assert "**75.00**<br>paper 78.32, -3.32" in text  # the median of three seeds
+    assert "| GMM | not run<br>paper 80.83 |" in text
+
+
+def test_latex_has_a_row_per_method_and_escapes(tmp_path: Path) -> None:
+    spec = load_spec("table4")
+    fill(tmp_path, spec, "kmeans", [result(0.5)])
+    text = to_latex(build_table(spec, CPU, tmp_path))
+    assert text.count("\\\\") == len(spec.rows) + 1
+    assert "50.00$_{-5.34}$ (55.34)" in text
+    assert "TELL-TwoStage$^\\dagger$ & --- (54.59)" in text
+
+
+def test_the_run_with_the_smallest_loss_is_reported() -> None:
+    runs = [result(0.9, loss=0.3), result(0.6, loss=0.1), result(0.95, loss=0.2)]
+    assert reported(runs, "acc") == pytest.approx(60)
+    assert reported([result(0.9), result(0.6), result(0.95)], "acc") == pytest.approx(90)
+
+
+def test_summaries_wait_for_all_columns(tmp_path: Path) -> None:
+    spec = load_spec("table2")
+    for _, column, runs in spec.cells(CPU):
+        if column.key != "cifar100-s10":
+            write_result(tmp_path, runs[0], result(0.4))
+    line = build_table(spec, CPU, tmp_path).lines[0][1]
+    assert [entry.ours for entry in line[-4:]] == [None] * 4
+    fill(tmp_path, spec, "kmeans", [result(0.5)])
+    line = build_table(spec, CPU, tmp_path).lines[0][1]
+    assert [entry.ours for entry in line[-3:]] == pytest.approx([50, 50, 50])
+
+
+def test_five_runs_mark_the_choice_and_its_correlation(tmp_path: Path) -> None:
+    spec = load_spec("s1")
+    pairs = [(0.8, 0.05), (0.95, 0.01), (0.9, 0.02), (0.85, 0.03), (0.82, 0.04)]
+    fill(tmp_path, spec, "tell", [result(acc, loss) for acc, loss in pairs])
+    table = build_table(spec, CPU, tmp_path)
+    assert [label for label, _ in table.lines] == ["1", "2 (chosen)", "3", "4", "5"]
+    assert any("over our 5 runs: -1.00" in note for note in table.notes)
+
+
+def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
+    spec = load_spec("table6")
+    fill(tmp_path, spec, "adam", [result(0.9), result(0.2), result(0.8)])
+    fill(tmp_path, spec, "adam-free", [result(0.7), result(0.7), result(0.85)])
+    fill(tmp_path, spec, "adadelta", [result(0.5)])
+    fill(tmp_path, spec, "adadelta-free", [result(0.6)])
+    notes = " ".join(build_table(spec, CPU, tmp_path).notes)
+    assert "helps adam” (MNIST): holds; median ACC 80.00 against 70.00" in notes
+    assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in notes
+
+
+def test_reasons_and_notes_are_said_once(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    fill(tmp_path, spec, "lrr", [Result("failed", reason="ran out of memory")])
+    fill(tmp_path, spec, "zac", [result(0.5, note="clustered a sample")])
+    notes = build_table(spec, CPU, tmp_path).notes
+    assert "LRR (MNIST), LRR (CIFAR-10): ran out of memory." in notes
+    assert "ZAC (MNIST), ZAC (CIFAR-10): clustered a sample." in notes
+
+
+def test_results_of_other_settings_or_broken_files_do_not_count(tmp_path: Path) -> None:
+    run = load_spec("s1").cell(load_spec("s1").rows[0], load_spec("s1").columns[0], CPU)[0]
+    write_result(tmp_path, run, result(0.5))
+    assert len(finished(tmp_path, [run])) == 1
+    file = tmp_path / f"{run.place}.json"
+    file.write_text(file.read_text().replace(run.fingerprint, "0" * 16))
+    assert read_result(tmp_path, run) is None
+    file.write_text('{"status": "do')
+    assert read_result(tmp_path, run) is None
