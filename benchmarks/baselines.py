@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tell.baselines import METHODS
 from tell.data.sources import open_source
-from tell.experiments.compare import Row, Task, compare, method_names, rank
+from tell.experiments.compare import Row, Task, chosen_methods, compare, rank
 from tell.experiments.compare_page import headings, note_of, table_lines
 from tell.experiments.compare_process import Limits
 
@@ -30,6 +30,7 @@ PACKAGES = ("tell-clustering", "torch", "numpy", "scipy", "scikit-learn")
 def main() -> None:
     """Run what is missing, then write the table and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--methods", default="all", help="as in tell compare")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("compare-digits"))
     parser.add_argument("--time-limit", type=float, default=1800.0)
@@ -41,14 +42,15 @@ def main() -> None:
     started = time.perf_counter()
     runs = compare(
         task,
-        method_names(),
+        chosen_methods(options.methods),
         n_seeds=options.seeds,
         folder=options.folder,
         limits=limits,
         watch=lambda method, run: print(method, run.status if run else "starts", flush=True),
     )
     result = {
-        "command": f"python benchmarks/baselines.py --seeds {options.seeds}",
+        "command": f"python benchmarks/baselines.py --methods {options.methods} "
+        f"--seeds {options.seeds}",
         "data": "digits: 1,797 rows, 64 features in [0, 1], 10 classes",
         "seeds": list(range(options.seeds)),
         "threads": 1,

@@ -57,13 +57,13 @@ def test_a_failed_method_says_why_and_the_command_goes_on(table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-k", 3, "-m", "kmean"], "got 'kmean'"),
-        (["-k", 3, "--features", "nowhere"], "features must be raw, ae or the folder"),
-        (["-k", 3, "--label", "nothing"], "nothing"),
+        (["--label", "kind", "-m", "kmean"], "got 'kmean'"),
+        (["--label", "kind", "--features", "nowhere"], "features must be raw, ae or the folder"),
+        (["--label", "nothing"], "nothing"),
     ],
 )
 def test_bad_calls_end_with_one_line(table, tmp_path, words, message):
-    result = run(table, *words, "--out", tmp_path)
+    result = run(table, "-k", 3, *words, "--out", tmp_path)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.output

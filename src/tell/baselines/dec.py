@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,6 +11,8 @@ from torch import Tensor, nn
 from tell.baselines.pretraining import DeepClusterer, embed, train
 from tell.core.batches import Batch, Batches
 from tell.core.objective import Losses, Objective
+
+LEARNING_RATE = 1e-4  # of the phase after pre-training
 
 
 def student_assignment(z: Tensor, centers: Tensor) -> Tensor:
@@ -80,8 +81,6 @@ class DEC(DeepClusterer):
         Of the autoencoder, and at most of the clustering.
     batch_size : int
         At most; small data sets get smaller batches.
-    learning_rate : float
-        Of the clustering phase.
     random_state : int, RandomState or None
 
     Attributes
@@ -98,33 +97,12 @@ class DEC(DeepClusterer):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        hidden: Sequence[int] = (500, 500, 2000),
-        embedding_dim: int = 10,
-        pretrain_epochs: int = 50,
-        epochs: int = 50,
-        batch_size: int = 256,
-        learning_rate: float = 1e-4,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.hidden = hidden
-        self.embedding_dim = embedding_dim
-        self.pretrain_epochs = pretrain_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-
     def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
         encoder, _ = self._pretrained(batches)
         embedding = embed(encoder, batches).numpy()
         start = KMeans(self.n_clusters, n_init=20, random_state=rng).fit(embedding)
         centers = torch.from_numpy(start.cluster_centers_.astype(np.float32))
         objective = DECObjective(encoder, centers, len(batches))
-        train(objective, batches, epochs=self.epochs, rate=self.learning_rate, settle=True)
+        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE, settle=True)
         q = student_assignment(embed(objective.encoder, batches), objective.cluster_centers)
         return q.argmax(dim=1), objective.cluster_centers

@@ -105,12 +105,26 @@ def autoencoder_features(
 class DeepClusterer(Clusterer):
     """Scale the rows, seed torch and leave the training to `_train`."""
 
-    hidden: Sequence[int]
-    embedding_dim: int
-    pretrain_epochs: int
-    epochs: int
-    batch_size: int
     cluster_centers_: Matrix
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        hidden: Sequence[int] = (500, 500, 2000),
+        embedding_dim: int = 10,
+        pretrain_epochs: int = 50,
+        epochs: int = 50,
+        batch_size: int = 256,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.hidden = hidden
+        self.embedding_dim = embedding_dim
+        self.pretrain_epochs = pretrain_epochs
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.random_state = random_state
 
     def _cluster(self, X: Matrix, rng: np.random.RandomState) -> Labels:
         for name in ("embedding_dim", "pretrain_epochs", "epochs", "batch_size"):

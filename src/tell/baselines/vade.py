@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -17,6 +16,8 @@ from tell.baselines.pretraining import DeepClusterer, embed, train, unit_power
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
 from tell.core.objective import Losses, Objective
+
+LEARNING_RATE = 1e-3  # of the phase after pre-training
 
 
 class MixturePrior(nn.Module):
@@ -94,8 +95,6 @@ class VaDE(DeepClusterer):
     n_clusters : int
     hidden, embedding_dim, pretrain_epochs, epochs, batch_size
         As in `DEC`.
-    learning_rate : float
-        Of the variational phase.
     random_state : int, RandomState or None
 
     Attributes
@@ -112,27 +111,6 @@ class VaDE(DeepClusterer):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        hidden: Sequence[int] = (500, 500, 2000),
-        embedding_dim: int = 10,
-        pretrain_epochs: int = 50,
-        epochs: int = 50,
-        batch_size: int = 256,
-        learning_rate: float = 1e-3,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.hidden = hidden
-        self.embedding_dim = embedding_dim
-        self.pretrain_epochs = pretrain_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-
     def _scaled(self, X: Matrix) -> Matrix:
         return X / (X.max() or 1.0) if X.min() >= 0 else unit_power(X)
 
@@ -144,7 +122,7 @@ class VaDE(DeepClusterer):
             self.n_clusters, covariance_type="diag", reg_covar=1e-4, random_state=rng
         ).fit(embedding.astype(np.float64))
         objective = VaDEObjective(autoencoder, MixturePrior(mixture), bernoulli=bernoulli)
-        train(objective, batches, epochs=self.epochs, rate=self.learning_rate)
+        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE)
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
             return objective.prior.log_joint(means).argmax(dim=1), objective.centers()
