@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tell.explain.guarantee import Guarantee, guarantee
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
 from tell.explain.words import percent
@@ -49,6 +50,7 @@ class ModelFacts:
     runs : restarts and the choice between them
     parameters : the options it was made with, as text
     similarity : (k, k) cosines between centres on the sphere, else distances
+    guarantee : theorem 2 with this model's numbers, where it applies
     """
 
     kind: str
@@ -62,11 +64,14 @@ class ModelFacts:
     runs: tuple[Run, ...]
     parameters: Mapping[str, str]
     similarity: Floats
+    guarantee: Guarantee | None
 
 
 def describe_model(view: ModelView, found: Scan) -> ModelFacts:
     """Facts of the model, with the loss over the scanned rows."""
     loss = float(found.moments.squared.sum() / found.n_rows)
+    history = read_history(getattr(view.model, "history_", ()))
+    steps = len(history.get("loss", ()))
     return ModelFacts(
         kind=type(view.model).__name__,
         geometry=view.geometry,
@@ -75,10 +80,11 @@ def describe_model(view: ModelView, found: Scan) -> ModelFacts:
         temperature=view.temperature,
         loss=loss,
         parts=(_input(view, found), _weight(view), _activation(view, found), _loss(view, loss)),
-        history=read_history(getattr(view.model, "history_", ())),
+        history=history,
         runs=_runs(getattr(view.model, "runs_", ())),
         parameters=_parameters(view.model),
         similarity=_similarity(view),
+        guarantee=guarantee(view, view.layer_rows(found.sample.X), steps),
     )
 
 
