@@ -351,7 +351,7 @@ KILLED = """
             place = Path(sys.argv[1])
             folder = place / ("whole" if number == 0 else "killed")
             recipe = PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64)
-            model = DeepTELL(3, encoder="fcn", recipe=recipe, random_state=0, checkpoint=folder,
+            model = DeepTELL(3, recipe=recipe, random_state=0, checkpoint=folder,
                              hooks=[Kill(kill_after)]).fit(X)
             numbers = [p.detach().numpy() for p in model.encoder_.parameters()]
             np.savez(place / f"{folder.name}.npz", model.cluster_centers_, model.labels_, *numbers)

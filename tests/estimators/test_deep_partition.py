@@ -1,0 +1,54 @@
+"""The partition from the neighbour graph: better than k-means, whole in degenerate cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from tell.estimators._deep_partition import find_partition, mixture, neighbour_graph
+from tell.metrics import accuracy
+
+
+def partition(x: torch.Tensor, k: int, **options: int) -> torch.Tensor:
+    options = {"seed": 0, "neighbours": 15, "epochs": 100, **options}
+    return find_partition(x, k, visible=False, **options)
+
+
+def test_digits_are_found_from_their_neighbours() -> None:
+    digits = load_digits()
+    found = partition(torch.from_numpy(digits.images).float() / 16, 10)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
+    assert accuracy(digits.target, found.argmax(1).numpy()) > 0.86  # k-means has 0.79
+
+
+def test_graph_is_symmetric_and_bounded() -> None:
+    graph = neighbour_graph(torch.randn(60, 3), 5)
+    assert abs(graph - graph.T).max() < 1e-6
+    assert 0 < graph.data.max() <= 1 + 1e-6
+    assert graph.diagonal().max() == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(40, 3),
+        torch.randn(12, 3),
+        torch.randn(4, 3),
+        torch.randn(6, 3).repeat(20, 1),
+        torch.cat([torch.zeros(50, 2), torch.ones(50, 2) * 1e6]),
+        torch.arange(40.0)[:, None],
+    ],
+)
+def test_degenerate_rows_still_give_a_partition(x: torch.Tensor) -> None:
+    found = partition(x, 4, epochs=5)
+    assert found.shape == (len(x), 4)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(x)))
+
+
+def test_the_likeliest_mixture_finds_elongated_groups() -> None:
+    rng = np.random.default_rng(0)
+    sticks = [rng.normal([0, 3 * i], [1.0, 0.2], size=(200, 2)) for i in range(3)]
+    found = mixture(np.concatenate(sticks), 3, seed=0).argmax(1).numpy()
+    assert accuracy(np.repeat(range(3), 200), found) > 0.99
