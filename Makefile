@@ -26,6 +26,12 @@ check: install
 bench: install
 	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/shallow.py
+	$(BIN)/python benchmarks/shallow_quality.py
+	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/large_file.py
+	$(BIN)/python benchmarks/drift.py
+	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/deep.py
 
 install: $(STAMP)
 

@@ -22,7 +22,7 @@ class _RichBar(Bar):
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
+            *([] if total is None else [TextColumn("{task.percentage:>3.0f}%")]),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[values]}"),
             console=Console(stderr=True),

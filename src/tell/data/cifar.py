@@ -123,7 +123,7 @@ def sheet_images(path: Path) -> NDArray[np.uint8]:
         from PIL import Image
     except ImportError:
         raise MissingDependencyError(
-            "reading PNG sheets needs pillow; install it: pip install 'tell-clustering[data]'"
+            "reading PNG sheets needs pillow; install it: pip install 'tell-clustering[images]'"
         ) from None
     try:
         with Image.open(path, formats=["PNG"]) as sheet:

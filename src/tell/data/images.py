@@ -104,7 +104,7 @@ def _open(path: Path) -> Any:
         from PIL import Image, ImageOps
     except ImportError:
         raise MissingDependencyError(
-            'reading images needs pillow; install it: pip install "tell-clustering[data]"'
+            'reading images needs pillow; install it: pip install "tell-clustering[images]"'
         ) from None
     try:
         with Image.open(path) as image:
