@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -116,13 +115,21 @@ class CsvSource(TableSource):
             raise no_rows(self.name)
 
     def _read(self, path: Path, layout: Layout, start: int) -> Iterator[Chunk]:
-        with _open(path) as lines:
-            if layout.has_header:
-                lines.readline()
+        import pyarrow as pa
+
+        with _open(path) as file:
+            header = len(file.readline()) if layout.has_header else 0
+            if path.suffix == ".gz":
+                yield from self._parse(file, path, layout, start=start, row=0)
+                return
+        # Arrow reads ahead in a thread of its own: a native file needs no Python to do so, and
+        # so cannot meet an interpreter that is going down.
+        with pa.OSFile(str(path)) as lines:
+            lines.seek(header)
             yield from self._parse(lines, path, layout, start=start, row=0)
 
     def _parse(
-        self, lines: IO[bytes], path: Path, layout: Layout, *, start: int, row: int
+        self, lines: Any, path: Path, layout: Layout, *, start: int, row: int
     ) -> Iterator[Chunk]:
         """Read data lines, of which the first is row `row` of the file and `start` of all files."""
         import pyarrow as pa
@@ -156,9 +163,11 @@ class CsvSource(TableSource):
     def _read_span(
         self, path: Path, layout: Layout, begin: int, end: int, *, start: int, row: int
     ) -> Iterator[Chunk]:
+        import pyarrow as pa
+
         with path.open("rb") as file:
             file.seek(begin)
-            lines = io.BytesIO(file.read(end - begin))
+            lines = pa.BufferReader(file.read(end - begin))
         yield from self._parse(lines, path, layout, start=start, row=row)
 
 
