@@ -219,8 +219,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         empty = int((fit.counts == 0).sum())
         if empty:
             warnings.warn(
-                f"n_clusters={self.n_clusters} but only {self.n_clusters - empty} rows are "
-                "distinct: the other clusters are empty; lower n_clusters",
+                f"{empty} of n_clusters={self.n_clusters} clusters are empty, because fewer rows are "
+                "distinct; lower n_clusters",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -272,7 +272,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             else:
                 self._take_columns(source)
             for chunk in source.chunks():
-                self._learn(chunk.X, None)
+                self._learn_array(chunk.X, None)
             return self
 
     def _learn_array(self, X: Any, weight: Floats | None) -> Self:
@@ -303,7 +303,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 f"{record['baseline_loss']:.4g}: the data drifts from what the model learned; "
                 "set half_life to follow it, or fit again",
                 DriftWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return self
 

@@ -1,0 +1,134 @@
+"""Rows, dense and sparse: the same products, sums and distances, whatever the block size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tell.core import rows as module
+from tell.core.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    all_distances,
+    assign,
+    exact_distances,
+    totals,
+)
+
+GEOMETRIES = ["sphere", "euclidean"]
+
+
+def matrix(n: int = 50, d: int = 7, seed: int = 0) -> Tensor:
+    """Half of the cells are zero, and so is one whole row."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    x *= torch.rand(n, d, generator=generator) < 0.5
+    x[n // 2] = 0
+    return x
+
+
+def sparse(x: Tensor, weight: Tensor | None = None) -> SparseRows:
+    csr = sp.csr_array(x.numpy())
+    crow, columns = (torch.from_numpy(p.astype(np.int64)) for p in (csr.indptr, csr.indices))
+    return SparseRows(crow, columns, torch.from_numpy(csr.data), x.shape[1], weight)
+
+
+def both(x: Tensor, weight: Tensor | None = None) -> list[Rows]:
+    return [DenseRows(x, weight), sparse(x, weight)]
+
+
+def centers_for(geometry: str, k: int = 4, d: int = 7) -> Tensor:
+    centers = matrix(2 * k, d, seed=1)[:k]
+    return torch.nn.functional.normalize(centers, dim=1) if geometry == "sphere" else centers
+
+
+def by_hand(x: Tensor, centers: Tensor, geometry: str) -> Tensor:
+    if geometry == "euclidean":
+        return (x[:, None] - centers).square().sum(dim=2)
+    lengths = x.norm(dim=1, keepdim=True)
+    unit = torch.where(lengths > 0, x / lengths, 0)
+    return 2 - 2 * unit @ centers.T  # 2 for a row of zeros, wherever the centre is
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["dense", "sparse"])
+def test_the_seven_verbs_by_hand(kind: int) -> None:
+    x, weight = matrix(), torch.rand(50, dtype=torch.float64)
+    rows = both(x, weight)[kind]
+    vectors = matrix(3, seed=2)
+    labels, scale = torch.arange(50) % 4, torch.rand(50, dtype=torch.float64)
+    index = torch.tensor([7, 3, 25, 3])
+    assert rows.shape == (50, 7)
+    torch.testing.assert_close(rows.length, x.norm(dim=1))
+    torch.testing.assert_close(rows.products(vectors, 10, 30), x[10:30] @ vectors.T)
+    torch.testing.assert_close(rows.products_by_vector(vectors, 10, 30), vectors @ x[10:30].T)
+    wanted = torch.zeros(4, 7, dtype=torch.float64).index_add_(0, labels, x * scale[:, None])
+    torch.testing.assert_close(rows.sums(labels, scale, 4), wanted)
+    torch.testing.assert_close(rows.dense(index), x[index])
+    taken = rows.take(index)
+    torch.testing.assert_close(taken.dense(torch.arange(4)), x[index])
+    torch.testing.assert_close(taken.weights(), weight[index])
+    assert rows.inverse_length[25] == 0  # a row of zeros has no direction
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("k", [1, 5, 40])  # few clusters are searched by column, many by row
+def test_nearest_centres_by_hand(geometry: str, k: int) -> None:
+    x, centers = matrix(), centers_for(geometry, k)
+    wanted = by_hand(x, centers, geometry)
+    for rows in both(x):
+        found = assign(rows, centers, geometry)
+        torch.testing.assert_close(found.distances, wanted.amin(dim=1), atol=1e-12, rtol=1e-9)
+        chosen = wanted.gather(1, found.labels[:, None])[:, 0]
+        torch.testing.assert_close(chosen, wanted.amin(dim=1), atol=1e-12, rtol=1e-9)
+        torch.testing.assert_close(
+            all_distances(rows, centers, geometry), wanted, atol=1e-12, rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_a_tie_goes_to_the_first_centre(k: int) -> None:
+    centers = torch.ones(k, 2)
+    assert not assign(DenseRows(torch.rand(9, 2)), centers, "euclidean").labels.any()
+
+
+@pytest.mark.parametrize("k", [3, 40])
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
+    x = torch.randn(5000, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    centers = torch.randn(k, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    whole = assign(DenseRows(x), centers, "euclidean")
+    sums = totals(DenseRows(x), whole.labels, k, "euclidean").sums
+    monkeypatch.setattr(module, "SCORES_IN_CACHE", 64)
+    for rows in both(x):
+        found = assign(rows, centers, "euclidean")
+        assert torch.equal(found.labels, whole.labels)
+        torch.testing.assert_close(found.distances, whole.distances)
+        torch.testing.assert_close(totals(rows, found.labels, k, "euclidean").sums, sums)
+
+
+def test_what_is_only_rounding_is_no_distance() -> None:
+    x = torch.randn(200, 30, generator=torch.Generator().manual_seed(0))
+    centers = torch.nn.functional.normalize(x, dim=1)
+    assert not exact_distances(DenseRows(x), centers, "sphere").diagonal().any()
+    assert not exact_distances(DenseRows(x), x, "euclidean").diagonal().any()
+    apart = exact_distances(DenseRows(x), centers, "sphere")
+    assert (apart > 0).sum() == 200 * 199
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=12), st.integers(0, 10**6))
+@settings(max_examples=25, deadline=None)
+def test_a_weight_is_a_repetition(geometry: str, counts: list[int], seed: int) -> None:
+    x = matrix(len(counts), seed=seed)
+    labels, weight = torch.arange(len(counts)) % 2, torch.tensor(counts, dtype=torch.float64)
+    repeated = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    for weighted, plain in zip(both(x, weight), both(x[repeated]), strict=True):
+        ours = totals(weighted, labels, 2, geometry)
+        theirs = totals(plain, labels[repeated], 2, geometry)
+        torch.testing.assert_close(ours.sums, theirs.sums)
+        torch.testing.assert_close(ours.counts, theirs.counts)
