@@ -125,8 +125,24 @@ def test_mnist_fits_in_eight_megabytes(tmp_path: Path) -> None:
     assert path.stat().st_size < 8_000_000
 
 
-def test_a_folder_of_photos_stays_small(tmp_path: Path) -> None:
-    """Colour images larger than a thumbnail: they shrink, and are stored lossily."""
+def test_a_folder_of_images(digits: Any, tmp_path: Path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for i, row in enumerate(digits.X[:60]):
+        picture = Image.fromarray(np.uint8(255 * row.reshape(8, 8)))
+        picture.save(folder / f"{i:03}.png")
+    facts = explain(digits.model, folder, map_method="pca")
+    assert facts.data.shape is not None
+    assert facts.data.shape[-2:] == (8, 8)
+    page = render_report(facts)
+    assert "60 images" in page
+    assert page.count("figure-sheet") > 60
+
+
+def test_large_colour_images_shrink_and_stay_small(tmp_path: Path) -> None:
+    """Colour images larger than a thumbnail are stored lossily."""
     random = np.random.default_rng(0)
     shades = random.uniform(size=(3, 3, 1, 1))
     noise = random.uniform(size=(400, 3, 48, 48)) * 0.3

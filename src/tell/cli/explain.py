@@ -108,7 +108,7 @@ def _command_line() -> str:
 
 
 def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, Any]:
-    from tell.explain.facts import as_plain
+    from tell.explain.plain import as_plain
 
     return facts.to_dict() | ({"changes": as_plain(changes)} if changes else {})
 

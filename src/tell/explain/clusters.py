@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tell.explain.assigned import Assigned
+from tell.explain.members import Member, members, outliers
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
 from tell.explain.words import percent
@@ -41,19 +39,6 @@ class FeatureFact:
     inside: float
     outside: float
     effect: float
-
-
-@dataclass(frozen=True, eq=False)
-class Member:
-    """One row of the data that stands for something: its number, values and place."""
-
-    row: int
-    values: NDArray[Any]
-    distance: float
-    margin: float
-    clearness: float
-    runner_up: int
-    label: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +139,9 @@ def _describe(
         center=center,
         features=features[:n_named],
         effects=effects,
-        prototypes=_members(found.nearest, j),
-        borderline=_members(found.unclear, j),
-        outliers=_outliers(found, j),
+        prototypes=members(found.nearest, j),
+        borderline=members(found.unclear, j),
+        outliers=outliers(found, j),
         main_label=label,
         main_label_share=label_share,
         summary=summarise(*facts),
@@ -236,33 +221,6 @@ def _confusion(found: Scan, j: int) -> tuple[int | None, float]:
     other = int(np.argmax(counts))
     share = float(counts[other] / max(found.moments.sizes[j], 1))
     return (other if share >= CONFUSED_SHARE else None), share
-
-
-def _members(part: Assigned, j: int) -> tuple[Member, ...]:
-    return tuple(member(part, place) for place in np.flatnonzero(part.labels == j).tolist())
-
-
-def member(part: Assigned, place: int) -> Member:
-    """One row of `part` as a fact."""
-    return Member(
-        row=int(part.rows[place]),
-        values=part.X[place],
-        distance=float(part.distance[place]),
-        margin=float(part.margin[place]),
-        clearness=float(part.clearness[place]),
-        runner_up=int(part.runner_up[place]),
-        label=None if part.y is None else str(part.y[place]),
-    )
-
-
-def _outliers(found: Scan, j: int) -> tuple[Member, ...]:
-    """Farthest members beyond Tukey's outer fence of the sampled distances."""
-    distances = found.sample.distance[found.sample.labels == j]
-    if len(distances) < 8:
-        return ()
-    low, high = np.percentile(distances, [25, 75])
-    fence = high + 1.5 * (high - low)
-    return tuple(one for one in _members(found.farthest, j) if one.distance > fence)
 
 
 def _main_label(found: Scan, j: int) -> tuple[str | None, float | None]:

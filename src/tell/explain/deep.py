@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import MissingDependencyError
-from tell.explain.points import Change, Counterfactual, nearest_in_cell
+from tell.explain.cells import nearest_in_cell
+from tell.explain.points import Change, Counterfactual
 from tell.explain.view import Floats, ModelView, unit
 
 #: Points on the line from the baseline to a row where gradients are taken: for a close look.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tell.explain.clusters import ClusterFacts, describe_clusters
 from tell.explain.mapping import project
+from tell.explain.plain import as_plain
 from tell.explain.points import PointFacts, describe_point
 from tell.explain.quality import QualityFacts, measure_quality
 from tell.explain.rows import open_rows
@@ -263,21 +263,3 @@ def _made(seed: int, sample_size: int) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return made
-
-
-def as_plain(value: Any) -> Any:
-    """Facts as JSON knows them: NaN and infinity become null, arrays become lists."""
-    if dataclasses.is_dataclass(value):
-        kept = [f for f in dataclasses.fields(value) if f.metadata.get("json", True)]
-        return {f.name: as_plain(getattr(value, f.name)) for f in kept}
-    if isinstance(value, np.ndarray):
-        return as_plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): as_plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return as_plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

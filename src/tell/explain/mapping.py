@@ -11,6 +11,8 @@ from tell.explain.view import Floats
 from tell.progress import progress
 
 METHODS = ("tsne", "pca")
+#: t-SNE starts from this many principal components at most: neighbours stay, time does not.
+MAX_DIMENSIONS = 50
 
 
 def project(
@@ -33,17 +35,16 @@ def project(
     if method == "tsne" and len(together) >= 10:
         flat = _tsne(together, seed, visible)
     else:
-        flat = _principal(together)
+        flat = _principal(together, 2, seed)
+        flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))  # one feature has no second axis
     return flat[: len(Z)], flat[len(Z) :]
 
 
-def _principal(rows: Floats) -> Floats:
-    centred = rows - rows.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    axes = vectors[:, ::-1][:, :2]
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(axes.shape[1])] < 0, -1, 1)
-    flat = centred @ axes
-    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))  # a single feature has no second axis
+def _principal(rows: Floats, n_components: int, seed: int) -> Floats:
+    from sklearn.decomposition import PCA
+
+    count = min(n_components, *rows.shape)
+    return np.asarray(PCA(count, random_state=seed).fit_transform(rows), np.float64)
 
 
 def _tsne(rows: Floats, seed: int, visible: bool) -> Floats:

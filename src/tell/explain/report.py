@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tell.exceptions import MissingDependencyError
 from tell.explain.comparison import Comparison
-from tell.explain.facts import Explanation, as_plain
+from tell.explain.facts import Explanation
 from tell.explain.palette import cluster_colors, ink_on
 from tell.explain.scan import BORDERLINE
 from tell.explain.sheet import Sheet, heat_map, make_sheet
@@ -220,7 +220,7 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
         "clear": np.round(100 * sample.clearness).astype(int).tolist(),
         "known": [number[name] for name in sample.known] if sample.known else None,
         "columns": facts.data.feature_names if table else None,
-        "values": as_plain(_rounded(sample.values)) if table else None,
+        "values": _rounded(sample.values) if table else None,
     }
 
 
