@@ -59,7 +59,7 @@ def test_full_scale_is_the_papers_protocol() -> None:
 def test_tables_share_their_runs() -> None:
     smoke = load_scale("smoke")
     alone = [len(plan([load_spec(name)], smoke)) for name in ("table1", "table5", "s1")]
-    together = plan(load_targets(["table1", "table5", "s1"]), smoke)
+    together = plan(load_targets(["table1", "table5", "s1"], smoke), smoke)
     assert len(together) < sum(alone)
     assert len({run.place for run in together}) == len(together)
 
@@ -74,6 +74,6 @@ def test_fingerprint_changes_with_settings_only() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ParameterError, match="target must be one of table1"):
-        load_targets(["table9"])
+        load_targets(["table9"], SCALES[0])
     with pytest.raises(ParameterError, match="scale must be one of smoke"):
         load_scale("huge")

@@ -83,7 +83,8 @@ def command(
     from tell.experiments.inputs import Workshop
     from tell.experiments.spec import load_scale, load_targets
 
-    specs, size = load_targets(targets or ["all"]), load_scale(scale)
+    size = load_scale(scale)
+    specs = load_targets(targets or ["all"], size)
     if not (status or render):
         _run(specs, size, Workshop(folder, data_dir, features), quiet=quiet)
     if not status:

@@ -34,7 +34,7 @@ class Descent:
 
     Attributes
     ----------
-    rule, start, temperature, seed : how it ran
+    rule, start, temperature : how it ran
     loss : mean loss before each step (T,)
     gradient : length of the gradient (T,)
     step : η_t (T,)
@@ -48,7 +48,6 @@ class Descent:
     rule: str
     start: str
     temperature: float
-    seed: int
     loss: list[float]
     gradient: list[float]
     step: list[float]
@@ -83,7 +82,6 @@ class Descent:
             "rule": self.rule,
             "start": self.start,
             "temperature": self.temperature,
-            "seed": self.seed,
             "epsilon": self.epsilon,
             "largest_gradient": max(self.gradient),
             "gradient_limit": self.gradient_limit,
@@ -130,30 +128,12 @@ class LayerAlone(Objective):
         gradient.mul_(step)
 
 
-def descend(
-    x: Tensor,
-    n_clusters: int,
-    *,
-    rule: str,
-    eta: float,
-    steps: int,
-    start: str = "kaiming",
-    temperature: float = 0.0,
-    seed: int = 0,
-    reference: Tensor | None = None,
-) -> Descent:
-    """Run the layer alone on rows x (n, d) and hold it against the theory.
+def starting_layer(
+    x: Tensor, n_clusters: int, start: str, *, temperature: float = 0.0, seed: int = 0
+) -> ClusterLayer:
+    """Build the layer of a run: figure 2(b), because the rule alone decides on the step.
 
-    It starts from random directions ("kaiming", the paper) or from random rows ("rows"). W* is the
-    better of `reference` (k, d), by default `best_centers(x, n_clusters)`, and the run's own end,
-    numbered so that it lies as near to W_1 as possible.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.1, 1.0], [-0.1, 1.0]], dtype=torch.float64)
-    >>> run = descend(x, 2, rule="fixed size", eta=0.1, steps=20)
-    >>> run.verdict()["below_bound"]
-    True
+    It starts from random directions ("kaiming", the paper) or from random rows ("rows").
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -166,17 +146,41 @@ def descend(
         )
         if start == "rows":
             layer.set_centers_(x[torch.randperm(len(x))[:n_clusters]])
+    return layer
+
+
+def descend(
+    x: Tensor,
+    layer: ClusterLayer,
+    *,
+    rule: str,
+    eta: float,
+    steps: int,
+    reference: Tensor,
+    start: str = "given",
+) -> Descent:
+    """Run the layer alone on rows x (n, d) and hold it against the theory.
+
+    W* is the better of the centres `reference` (k, d) and the run's own end, numbered so that it
+    lies as near to W_1 as possible. `start` only says where the layer comes from.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.1, 1.0], [-0.1, 1.0]], dtype=torch.float64)
+    >>> layer = starting_layer(x, 2, "rows")
+    >>> run = descend(x, layer, rule="fixed size", eta=0.1, steps=20, reference=best_centers(x, 2))
+    >>> run.verdict()["below_bound"]
+    True
+    """
     objective = LayerAlone(layer, STEP_RULES[rule](eta))
     sgd = torch.optim.SGD(objective.parameters(), lr=1.0)
-    Loop(objective, Batches(x, len(x), seed=seed), sgd, epochs=steps).run()
-    reference = best_centers(x, n_clusters) if reference is None else reference
+    Loop(objective, Batches(x, len(x)), sgd, epochs=steps).run()
     best_loss, best_weight = _best_known(x, objective, reference)
     loss, gradient, step = (list(column) for column in zip(*objective.trace, strict=True))
     return Descent(
         rule=rule,
         start=start,
-        temperature=temperature,
-        seed=seed,
+        temperature=layer.temperature,
         loss=loss,
         gradient=gradient,
         step=step,
@@ -186,8 +190,8 @@ def descend(
         ],
         best_loss=best_loss,
         distance=float((objective.path[0][0] - best_weight).norm()),
-        epsilon=epsilon(objective.largest_score, temperature),
-        gradient_limit=gradient_limit(n_clusters, temperature),
+        epsilon=epsilon(objective.largest_score, layer.temperature),
+        gradient_limit=gradient_limit(layer.n_clusters, layer.temperature),
     )
 
 

@@ -14,6 +14,7 @@ from tell.experiments.recording import Snapshot, read_snapshots
 from tell.experiments.results import read_result, result_file
 from tell.experiments.spec import Run, Scale, Spec
 from tell.explain.mapping import project
+from tell.explain.palette import cluster_colors
 from tell.explain.plots import plot_centers, plot_history, plot_loss_bound, plot_map
 
 if TYPE_CHECKING:
@@ -113,10 +114,13 @@ def draw_theory(spec: Spec, scale: Scale, folder: Path, runs: Sequence[Descent])
     from matplotlib.figure import Figure
 
     rules = list(dict.fromkeys(run.rule for run in runs))
-    figure = Figure(figsize=(4.4 * len(rules), 3.8), layout="constrained")
+    figure = Figure(figsize=(4.4 * len(rules), 4.4), layout="constrained")
     for place, rule in enumerate(rules, start=1):
         ax = figure.add_subplot(1, len(rules), place)
-        _descents(ax, [run for run in runs if run.rule == rule and run.temperature == 0], rule)
+        _descents(ax, [run for run in runs if run.rule == rule and run.temperature == 0])
+        ax.set_title(f"step: {rule}")
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     toy = _figure(plot_loss_bound(limit=spec.drawing["limit"]))
     return [
         _save(figure, figure_file("theory", scale, folder)),
@@ -124,17 +128,16 @@ def draw_theory(spec: Spec, scale: Scale, folder: Path, runs: Sequence[Descent])
     ]
 
 
-def _descents(ax: Any, runs: Sequence[Descent], rule: str) -> None:
-    from tell.explain.palette import cluster_colors
-
-    for run, color in zip(runs, cluster_colors(max(2, len(runs))), strict=False):
+def _descents(ax: Any, runs: Sequence[Descent]) -> None:
+    for run, color in zip(runs, cluster_colors(len(runs)), strict=True):
         steps = np.arange(1, len(run.loss) + 1)
-        ax.plot(steps, run.gap.clamp(min=1e-6), color=color, label=f"gap, start {run.start}")
-        ax.plot(steps, run.sharp_bound, "--", color=color, lw=1, label="bound, met gradients")
-        ax.plot(steps, run.bound, ":", color=color, lw=1, label="bound, ε")
-    ax.set(xscale="log", yscale="log", xlabel="step", title=f"{rule} of the step")
+        start = f"from {'random directions' if run.start == 'kaiming' else 'random rows'}"
+        ax.plot(steps, run.gap.clamp(min=1e-6), color=color, lw=2, label=f"gap, {start}")
+        ax.plot(steps, run.sharp_bound, "--", color=color, lw=1, label="bound, gradients met")
+        ax.plot(steps, run.bound, ":", color=color, lw=1.5, label="bound, ε of theorem 1")
+    ax.set(xscale="log", yscale="log", xlabel="step")
     ax.set_ylabel("best loss so far − best loss")
-    ax.legend(frameon=False, fontsize=7)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _figure(ax: Any) -> Figure:

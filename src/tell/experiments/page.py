@@ -78,7 +78,8 @@ def _opening(specs: Sequence[Spec], scale: Scale, folder: Path) -> str:
         "in bold is ours; the paper's and the difference (ours − paper) stand below it. Methods "
         "with a clustering loss report the run with the smallest loss, as the paper does for TELL; "
         "the others report the median over their seeds. ACC, NMI and the other measures are in "
-        "percent.",
+        "percent."
+        + (" The data is not the paper's: only look whether it runs." if scale.data else ""),
         "",
         "| What | Title | Runs done | Failed | Not run | Hours |",
         "| --- | --- | ---: | ---: | ---: | ---: |",

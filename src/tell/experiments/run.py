@@ -37,7 +37,7 @@ def plan(specs: Iterable[Spec], scale: Scale) -> list[Run]:
 
     >>> from tell.experiments.spec import load_scale, load_targets
     >>> smoke = load_scale("smoke")
-    >>> len(plan(load_targets(["s1", "fig8"]), smoke))
+    >>> len(plan(load_targets(["s1", "fig8"], smoke), smoke))
     1
     """
     runs: dict[str, Run] = {}

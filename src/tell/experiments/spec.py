@@ -12,7 +12,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -47,6 +47,8 @@ class Scale:
         Of the recorded runs of the layer alone.
     data, rows : str, int
         Instead of every set: this one, and so many rows of it.
+    columns : int
+        Of wide tables only so many.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Scale:
     descent_steps: int
     data: str | None = None
     rows: int | None = None
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,9 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """Changes with every setting that the result depends on."""
-        scale = {k: v for k, v in asdict(self.scale).items() if k not in ("about", "seeds")}
+        scale = {
+            k: v for k, v in asdict(self.scale).items() if k not in ("about", "seeds", "columns")
+        }
         settings = [self.data, asdict(self.method), self.seed, scale]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -204,14 +209,15 @@ def load_method(name: str, scale: Scale) -> Method:
     return Method(name, **{**content, **change, "options": options})
 
 
-def load_targets(names: list[str]) -> list[Spec]:
-    """Read several; "all" stands for everything.
+def load_targets(names: list[str], scale: Scale) -> list[Spec]:
+    """Read several, as wide as the scale allows; "all" stands for everything.
 
-    >>> len(load_targets(["all"])) == len(TARGETS)
+    >>> len(load_targets(["all"], load_scale("cpu"))) == len(TARGETS)
     True
     """
     wanted = list(TARGETS) if "all" in names else list(dict.fromkeys(names))
-    return [load_spec(name) for name in wanted]
+    specs = (load_spec(name) for name in wanted)
+    return [replace(spec, columns=spec.columns[: scale.columns]) for spec in specs]
 
 
 def _row(key: str, value: dict[str, Any], columns: tuple[Column, ...]) -> Row:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tell.data import datasets
-from tell.experiments.descent import Descent, best_centers, descend
+from tell.experiments.descent import Descent, best_centers, descend, starting_layer
 from tell.experiments.results import environment, write_bytes
 from tell.experiments.spec import Scale, Spec
 
@@ -28,11 +28,10 @@ def record_descents(spec: Spec, scale: Scale) -> list[Descent]:
     return [
         descend(
             x,
-            n_clusters,
+            starting_layer(x, n_clusters, start, temperature=temperature),
             rule=rule,
             eta=eta,
             start=start,
-            temperature=temperature,
             steps=scale.descent_steps,
             reference=reference,
         )
