@@ -46,8 +46,8 @@ def digits() -> Case:
 @pytest.fixture(scope="session")
 def deep() -> Case:
     data = load_digits()
-    images, y = data.images[:500], data.target[:500]
-    return Case(DeepTELL(10, epochs=3, random_state=0).fit(images), images, y)
+    images, y = data.images[:300], data.target[:300]
+    return Case(DeepTELL(10, epochs=2, n_init=1, random_state=0).fit(images), images, y)
 
 
 @pytest.fixture(scope="session", params=["k-means", "euclidean", "sphere"])
