@@ -63,6 +63,8 @@ def evaluate(y: ArrayLike, labels: ArrayLike) -> Scores:
     """
     y, labels = _pair(y, labels)
     confusion = matched_confusion(y, labels)
+    # Numbered from 0, because scikit-learn takes names that are no whole numbers for measurements.
+    y, labels = (np.unique(names, return_inverse=True)[1] for names in (y, labels))
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(y, labels)
     return Scores(
         acc=_matched_share(confusion),

@@ -106,9 +106,13 @@ def _read_description(place: Path) -> dict[str, Any]:
             f"{place}: its format version {found.get('version')} is newer than "
             f"{FORMAT_VERSION}, the newest this version reads; upgrade tell-clustering"
         )
-    wanted = {"kind": str, "sha256": str, "config": dict}  # what the rest of this file relies on
-    for key, kind in wanted.items():
-        if not isinstance(found.get(key), kind):
+    right = {  # what the rest of this file relies on
+        "kind": isinstance(found.get("kind"), str),
+        "sha256": re.fullmatch("[0-9a-f]{64}", str(found.get("sha256"))),
+        "config": isinstance(found.get("config"), dict),
+    }
+    for key, fine in right.items():
+        if not fine:
             raise ModelFileError(f"{place}: {_DESCRIPTION} is damaged: {key!r} is missing or wrong")
     return found
 

@@ -219,8 +219,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         empty = int((fit.counts == 0).sum())
         if empty:
             warnings.warn(
-                f"{empty} of n_clusters={self.n_clusters} clusters are empty, because fewer rows are "
-                "distinct; lower n_clusters",
+                f"{empty} of n_clusters={self.n_clusters} clusters are empty, because fewer rows "
+                "are distinct; lower n_clusters",
                 ConvergenceWarning,
                 stacklevel=3,
             )
