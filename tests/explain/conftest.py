@@ -52,11 +52,11 @@ def deep() -> Case:
 
 @pytest.fixture(scope="session", params=["k-means", "euclidean", "sphere"])
 def planted(request: pytest.FixtureRequest) -> Case:
-    """Three clusters that differ in two features out of twenty; the other eighteen are noise."""
+    """Three clusters that all differ in the same two features of twenty; the rest is noise."""
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 200)
     X = random.normal(scale=0.25, size=(600, 20))
-    X[:, [4, 13]] += np.array([[0.0, 4.0], [3.5, -2.0], [-3.5, -2.0]])[y]
+    X[:, [4, 13]] += np.array([[0.0, 4.0], [4.0, -1.0], [-3.0, -3.5]])[y]
     if request.param == "k-means":
         model: Any = KMeans(3, n_init=5, random_state=0)
     else:

@@ -17,7 +17,7 @@ from tell.explain.view import ModelView, unit, view_model
 
 def layer_input(model: TELL, X: Any) -> Any:
     """What the layer sees, written down independently of the code under test."""
-    rows = np.asarray(X, np.float64)
+    rows = np.asarray(X, np.float32).astype(np.float64)  # chunks are float32
     if model.mean_ is not None:
         rows = (rows - model.mean_) / model.scale_
     return (
@@ -39,9 +39,8 @@ def test_contributions_sum_to_the_margin_of_the_layer(
         j, k = point.cluster, point.runner_up
         margin = (W[j] - W[k]) @ Z[point.row] + b[j] - b[k]
         total = sum(one.amount for one in point.contributions)
-        tolerance = 1e-5 * max(1.0, np.abs(point.squared_distances).max())
-        assert abs(total - margin) < tolerance
-        assert abs(point.margin - margin) < tolerance
+        assert abs(total - margin) < 1e-5
+        assert abs(point.margin - margin) < 1e-5
         assert len(point.contributions) == 13
     assert [point.cluster for point in facts.points] == list(model.labels_[::7])
 
@@ -52,14 +51,7 @@ def test_planted_reasons_are_named_first(planted: Any) -> None:
     order = np.argsort(view.squared_distances(Z), axis=1)
     amounts = margin_contributions(view, Z, order[:, 0], order[:, 1])
     first_two = np.sort(np.argsort(-np.abs(amounts), axis=1)[:, :2], axis=1)
-    # Cluster 1 and 2 differ in feature 4 alone: there only the first place is determined.
-    both = np.all(first_two == planted.informative, axis=1)
-    first = np.isin(np.argmax(np.abs(amounts), axis=1), planted.informative)
-    apart = np.abs(view.centers[order[:, 0]] - view.centers[order[:, 1]])[:, planted.informative]
-    matter = np.all(apart > 0.25 * apart.max(), axis=1)
-    assert first.mean() >= 0.99
-    assert both[matter].mean() >= 0.99
-    assert matter.mean() > 0.3
+    assert np.all(first_two == planted.informative, axis=1).mean() >= 0.99
 
 
 @pytest.mark.parametrize("geometry", ["sphere", "euclidean"])
