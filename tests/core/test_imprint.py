@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -14,12 +15,11 @@ from tell.core.layer import ClusterLayer
 from tell.core.loop import Loop
 
 
-def on_the_axes(**options: float) -> Imprint:
+def on_the_axes(**options: Any) -> Imprint:
     layer = ClusterLayer(2, 2)
     layer.set_centers_(torch.eye(2))
-    objective = Imprint(nn.Identity(), layer, None, n_rows=2, temperature=0.5, **options)
-    objective.targets.copy_(torch.tensor([[1.0, 0.0], [0.4, 0.6]]))
-    return objective
+    targets = torch.tensor([[1.0, 0.0], [0.4, 0.6]])
+    return Imprint(nn.Identity(), layer, None, targets, temperature=0.5, **options)
 
 
 def test_cross_entropy_by_hand() -> None:
@@ -35,19 +35,25 @@ def test_cross_entropy_by_hand() -> None:
     assert total.item() == pytest.approx(0.1 * sum(expected) / 2, rel=1e-4)
 
 
-def test_targets_adapt_after_the_fixed_epochs_only() -> None:
-    objective = on_the_axes(memory=0.7, fixed_epochs=2)
+def test_targets_adapt_if_they_may() -> None:
     batch = Batch(torch.tensor([[1.0, 0.0]]), torch.tensor([1]))
-    objective.begin_step(1, 0)
+    objective = on_the_axes()
     objective.losses(batch)
     assert objective.targets[1].tolist() == pytest.approx([0.4, 0.6])
-    objective.begin_step(2, 0)
+    objective = on_the_axes(adapting=True, memory=0.7)
     objective.losses(batch)
     near = 1 / (1 + math.exp(-4))
-    assert objective.targets[1].tolist() == pytest.approx(
-        [0.28 + 0.3 * near, 1 - 0.28 - 0.3 * near]
-    )
+    assert objective.targets[1].tolist() == pytest.approx([0.28 + 0.3 * near, 0.72 - 0.3 * near])
     assert objective.targets[0].tolist() == [1.0, 0.0]
+
+
+def test_rows_without_a_target_get_the_networks() -> None:
+    objective = on_the_axes()
+    objective.targets[1] = 0
+    objective.fill_targets(torch.tensor([[0.0, 1.0], [0.0, 1.0]]))
+    near = 1 / (1 + math.exp(-4))
+    assert objective.targets[0].tolist() == [1.0, 0.0]
+    assert objective.targets[1].tolist() == pytest.approx([1 - near, near], rel=1e-4)
 
 
 def test_a_partition_arrives_in_the_layer() -> None:
@@ -55,8 +61,8 @@ def test_a_partition_arrives_in_the_layer() -> None:
     x = torch.randn(200, 4)
     wanted = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
     encoder = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 4))
-    objective = Imprint(encoder, ClusterLayer(4, 4), None, n_rows=200, fixed_epochs=60)
-    objective.targets.copy_(nn.functional.one_hot(wanted, 4))
+    targets = nn.functional.one_hot(wanted, 4).float()
+    objective = Imprint(encoder, ClusterLayer(4, 4), None, targets)
     optimizer = torch.optim.Adam(objective.parameters(), lr=1e-2)
     history = Loop(objective, Batches(x, 50), optimizer, epochs=60).run()
     labels = objective.layer(encoder(x)).labels

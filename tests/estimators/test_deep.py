@@ -23,7 +23,7 @@ from tell.exceptions import DivergedError, InputError, ModelFileError, Parameter
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120]
-QUICK = FastRecipe(epochs=1, layout_epochs=5)
+QUICK = FastRecipe(epochs=1, layout_epochs=5, imprint_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def fitted() -> DeepTELL:
 
 
 @parametrize_with_checks(
-    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20))]
+    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, imprint_steps=60))]
 )
 def test_scikit_learn_contract(estimator, check) -> None:
     check(estimator)

@@ -30,7 +30,8 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     >>> read_checkpoint(file)
     ({'a': tensor([1., 1.])}, {'epoch': 3})
     """
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Cloned, because safetensors refuses tensors that share memory.
+    plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     data = save(plain, metadata={"facts": json.dumps(facts)})
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")

@@ -3,7 +3,7 @@
 `L_clu` alone only attracts: it cannot move a partition that was found elsewhere into the layer. The
 soft assignment of eq. 7 with a temperature above 0 also separates, so its cross-entropy to the
 partition does. A network learns what most rows have in common before it learns their errors, so
-from some epoch on the targets follow its own assignment, and rows that stay uncertain count less
+once it has, the targets may follow its own assignment, and rows that stay uncertain count less
 (self-adaptive training, Huang et al., 2020).
 """
 
@@ -18,37 +18,31 @@ from tell.core.objective import Losses, Objective, squared_error
 
 
 class Imprint(Objective):
-    """`L_rec` + weight · cross-entropy of the soft assignment to targets that adapt.
+    """`L_rec` + weight · cross-entropy of the soft assignment to targets that may adapt.
 
     Parameters
     ----------
     encoder : nn.Module
     layer : ClusterLayer
     decoder : nn.Module or None
-    n_rows : int
-        Rows of the training data, each with its own target.
+    targets : Tensor (n, k)
+        The partition; rows sum to one. It is kept as it is, not copied.
+    adapting : bool
+        Mix the network's assignment into a row's target whenever the row is seen.
     weight : float
         Of the cross-entropy.
     temperature : float
         τ of eq. 7.
     memory : float
-        How much of a target stays when the network's assignment is mixed into it.
-    fixed_epochs : int
-        Epochs before the targets adapt.
+        How much of a target stays when it adapts.
     decoded : float
         Share of each batch that is decoded: reconstruction needs fewer rows than clustering.
-
-    Attributes
-    ----------
-    targets : Tensor (n_rows, k)
-        Rows sum to one. Copy the partition into it before training.
 
     Examples
     --------
     >>> layer = ClusterLayer(2, 2)
     >>> layer.set_centers_(torch.eye(2))
-    >>> objective = Imprint(nn.Identity(), layer, None, n_rows=1)
-    >>> _ = objective.targets.copy_(torch.tensor([[1.0, 0.0]]))
+    >>> objective = Imprint(nn.Identity(), layer, None, torch.tensor([[1.0, 0.0]]))
     >>> near = objective.losses(Batch(torch.tensor([[1.0, 0.1]]), torch.tensor([0])))
     >>> far = objective.losses(Batch(torch.tensor([[0.1, 1.0]]), torch.tensor([0])))
     >>> bool(near.terms["imprint"] < far.terms["imprint"])
@@ -62,12 +56,12 @@ class Imprint(Objective):
         encoder: nn.Module,
         layer: ClusterLayer,
         decoder: nn.Module | None,
+        targets: Tensor,
         *,
-        n_rows: int,
+        adapting: bool = False,
         weight: float = 0.1,
         temperature: float = 0.2,
         memory: float = 0.7,
-        fixed_epochs: int = 2,
         decoded: float = 0.25,
     ) -> None:
         super().__init__()
@@ -77,15 +71,15 @@ class Imprint(Objective):
         self.weight = weight
         self.temperature = temperature
         self.memory = memory
-        self.fixed_epochs = fixed_epochs
         self.decoded = decoded
-        self.adapting = False
-        empty = torch.zeros(n_rows, layer.n_clusters, device=layer.weight.device)
-        self.register_buffer("targets", empty)
+        self.adapting = adapting
+        self.register_buffer("targets", targets)
 
-    def begin_step(self, epoch: int, step: int) -> None:
-        """Let the targets adapt when the network has seen enough of them."""
-        self.adapting = epoch >= self.fixed_epochs
+    @torch.no_grad()
+    def fill_targets(self, embedded: Tensor) -> None:
+        """Give rows without a target the network's own assignment, from the embedding (n, p)."""
+        soft = torch.softmax(self.layer(embedded).scores / self.temperature, dim=1)
+        self.targets.copy_(torch.where(self.targets.sum(1, keepdim=True) > 0, self.targets, soft))
 
     def losses(self, batch: Batch) -> Losses:
         """Return the losses of the rows, moved ones if there are any."""

@@ -141,7 +141,7 @@ class Loop:
         self.visible = visible
         self.history: list[Record] = []
         self.stopped: str | None = None
-        self.labels = torch.full((len(batches),), -1, dtype=torch.long, device=batches.device)
+        self.labels = torch.full((batches.n_rows,), -1, dtype=torch.long, device=batches.device)
         self._losses = torch.compile(objective.losses) if compiled else objective.losses
         self._base_rates = [group["lr"] for group in optimizer.param_groups]
         self._epoch, self._step, self._seconds = 0, 0, 0.0

@@ -38,6 +38,23 @@ def one_cycle_rate(done: float) -> float:
     return cosine_rate((done - 0.2) / 0.8)
 
 
+class PartOf:
+    """A stretch of a longer schedule, for stages that share one.
+
+    >>> PartOf(cosine_rate, 0.5, 1.0)(1.0)
+    0.0
+    """
+
+    def __init__(self, rate: Rate, start: float, stop: float) -> None:
+        self.rate = rate
+        self.start = start
+        self.stop = stop
+
+    def __call__(self, done: float) -> float:
+        """Return the factor at a share of the stretch."""
+        return self.rate(self.start + done * (self.stop - self.start))
+
+
 class Feels(NamedTuple):
     """Who feels the clustering loss in a step."""
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from tell.core.batches import Batches, seeded_generator
 from tell.core.imprint import Imprint
 from tell.core.layer import ClusterLayer
-from tell.core.schedule import one_cycle_rate
+from tell.core.schedule import PartOf, one_cycle_rate
 from tell.estimators._deep_partition import find_partition
-from tell.estimators._deep_run import Recipe, Stage, Task
+from tell.estimators._deep_run import DeepModel, Recipe, Stage, Task
 
-FEWEST_EPOCHS = 6
-FEWEST_STEPS = 600
-MOST_GRAPH_ROWS = 100_000  # finding all neighbours takes the square of this
+IMPRINT_EPOCHS = 2
+REFINE_EPOCHS = 3
+REFINE_EPOCHS_AUGMENTED = 6
+BATCHES_OF_FEW_ROWS = 30
+SMALLEST_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,23 @@ class FastRecipe(Recipe):
     Parameters
     ----------
     epochs : int, optional
-        Default: 6, or more for few rows.
+        Over all rows, after the imprint. Default: 3, or 6 with augmentation.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
     batch_size : int
+        Smaller for few rows.
     learning_rate : float
         Of Adam, at the height of a cycle that starts and ends low.
     weight : float
         Of the cross-entropy to the partition, beside the reconstruction.
     temperature : float
         τ of eq. 7 in the cross-entropy.
-    fixed : float
-        Share of the training in which the partition stays as it was found.
-    kept : float
-        How much of the partition is left in the targets at the end, when the network's own
-        assignments have been mixed into them.
+    memory : float
+        How much of a row's target stays when the network's own assignment is mixed into it.
+    imprint_steps : int
+        At least so many before the refinement, where few rows would give fewer.
+    graph_rows : int
+        Rows that the partition is found from; the network carries it to the others.
     neighbours, layout_epochs : int
         Of the graph, and of its layout.
     """
@@ -54,8 +58,9 @@ class FastRecipe(Recipe):
     learning_rate: float = 3e-3
     weight: float = 0.1
     temperature: float = 0.2
-    fixed: float = 1 / 3
-    kept: float = 0.25
+    memory: float = 0.7
+    imprint_steps: int = 150
+    graph_rows: int = 20_000
     neighbours: int = 15
     layout_epochs: int = 100
 
@@ -67,48 +72,73 @@ class FastRecipe(Recipe):
         return ClusterLayer(embedding_dim, n_clusters)
 
     def stages(self, task: Task) -> Iterator[Stage]:
-        """Give the one stage: its preparation finds the partition."""
-        model = task.model
-        x = self._sample(task)
-        batches = Batches(x, self.batch_size, drop_last=True, seed=task.seed, augment=task.augment)
-        epochs = self.epochs or max(FEWEST_EPOCHS, math.ceil(FEWEST_STEPS / batches.steps))
-        fixed_epochs = math.ceil(self.fixed * epochs)
-        objective = Imprint(
+        """Give the imprint on the graph's rows and the refinement on all of them."""
+        model, n = task.model, len(task.x)
+        order = torch.randperm(n, generator=seeded_generator(task.seed))
+        graph_rows = order[: self.graph_rows].sort().values.to(task.x.device)
+        targets = torch.zeros(n, model.layer.n_clusters, device=task.x.device)
+        some, every = self._batches(task, graph_rows), self._batches(task, None)
+        refine_epochs = self.epochs or (REFINE_EPOCHS_AUGMENTED if task.augment else REFINE_EPOCHS)
+        imprint_epochs = max(IMPRINT_EPOCHS, math.ceil(self.imprint_steps / some.steps))
+        first, second = imprint_epochs * some.steps, refine_epochs * every.steps
+        handover = first / (first + second)
+
+        imprint = self._objective(model, targets, adapting=False)
+        find = self._finder(task, graph_rows, targets)
+        rate = PartOf(one_cycle_rate, 0.0, handover)
+        yield self._stage("imprint", imprint, some, imprint_epochs, rate, find)
+
+        refine = self._objective(model, targets, adapting=True)
+        rate = PartOf(one_cycle_rate, handover, 1.0)
+
+        def fill() -> None:
+            refine.fill_targets(model.embed(task.x))
+
+        yield self._stage("refine", refine, every, refine_epochs, rate, fill)
+
+    def _batches(self, task: Task, only: Tensor | None) -> Batches:
+        rows = len(task.x) if only is None else len(only)
+        size = min(self.batch_size, max(SMALLEST_BATCH, rows // BATCHES_OF_FEW_ROWS))
+        return Batches(
+            task.x, size, drop_last=True, seed=task.seed, augment=task.augment, only=only
+        )
+
+    def _objective(self, model: DeepModel, targets: Tensor, *, adapting: bool) -> Imprint:
+        return Imprint(
             model.encoder,
             model.layer,
             model.decoder,
-            n_rows=len(x),
+            targets,
+            adapting=adapting,
             weight=self.weight,
             temperature=self.temperature,
-            memory=self.kept ** (1 / max(1, epochs - fixed_epochs)),
-            fixed_epochs=fixed_epochs,
+            memory=self.memory,
         )
 
-        def prepare() -> None:
-            partition = find_partition(
-                x,
-                model.layer.n_clusters,
+    def _finder(self, task: Task, graph_rows: Tensor, targets: Tensor) -> Callable[[], None]:
+        def find() -> None:
+            layer = task.model.layer
+            targets[graph_rows] = find_partition(
+                task.x[graph_rows],
+                layer.n_clusters,
                 seed=task.seed,
                 neighbours=self.neighbours,
                 epochs=self.layout_epochs,
                 visible=task.visible,
-            )
-            objective.targets.copy_(partition)
-            # Centres at right angles: the network brings each cluster to its own.
-            model.layer.set_centers_(nn.init.orthogonal_(torch.empty_like(model.layer.weight)))
+            ).to(targets)
+            # Centres at right angles, if there is room: the network brings a cluster to each.
+            layer.set_centers_(nn.init.orthogonal_(torch.empty_like(layer.weight)))
 
-        yield Stage(
-            "imprint",
-            objective,
-            batches,
-            optim.Adam(objective.parameters(), lr=self.learning_rate),
-            epochs,
-            one_cycle_rate,
-            prepare=prepare,
-        )
+        return find
 
-    def _sample(self, task: Task) -> torch.Tensor:
-        if len(task.x) <= MOST_GRAPH_ROWS:
-            return task.x
-        order = torch.randperm(len(task.x), generator=seeded_generator(task.seed))
-        return task.x[order[:MOST_GRAPH_ROWS].sort().values.to(task.x.device)]
+    def _stage(
+        self,
+        name: str,
+        objective: Imprint,
+        batches: Batches,
+        epochs: int,
+        rate: PartOf,
+        prepare: Callable[[], None],
+    ) -> Stage:
+        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate)
+        return Stage(name, objective, batches, optimizer, epochs, rate, prepare=prepare)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from tell.core.batches import seeded_generator
 from tell.core.engine import fit_centers
+from tell.core.graph_features import graph_features
 from tell.core.layout import Edges, lay_out
 from tell.core.neighbours import memberships, nearest_neighbours
 from tell.core.rows import DenseRows
@@ -31,7 +32,8 @@ Labels = NDArray[np.int64]
 
 DIMENSIONS = 10
 DENSE_ROWS = 1000  # up to here all eigenvectors at once are faster
-MIXTURE_ROWS = 10_000
+MIXTURE_ROWS = 5000
+MIXTURE_STARTS = 5
 SMALLEST_VARIANCE = 1e-3
 LINKAGES = ("single", "average", "ward")
 FEWEST_ROWS_PER_CLUSTER = 5
@@ -40,11 +42,11 @@ FEWEST_ROWS_PER_CLUSTER = 5
 def find_partition(
     x: Tensor, n_clusters: int, *, seed: int, neighbours: int, epochs: int, visible: bool
 ) -> Tensor:
-    """Return soft assignments (n, k) of the rows x (n, d).
+    """Return soft assignments (n, k) of rows or images.
 
     Parameters
     ----------
-    x : Tensor (n, d)
+    x : Tensor (n, d) or (n, c, h, w)
     n_clusters : int
     seed : int
     neighbours : int
@@ -54,7 +56,7 @@ def find_partition(
     visible : bool
         Show a progress bar.
     """
-    x = x.flatten(1).cpu()
+    x = graph_features(x.cpu())
     if len(x) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((x == x[0]).all()):
         return _one_hot(_k_means(x, n_clusters, seed), n_clusters)
     with progress("neighbours", epochs + 1, visible=visible) as bar:
@@ -119,7 +121,7 @@ def mixture(points: Floats, n_clusters: int, seed: int) -> Tensor:
 def _candidates(points: Floats, n_clusters: int, seed: int) -> Iterator[Labels]:
     """Give partitions of different shapes: compact ones, and chains of many small ones."""
     rows = torch.from_numpy(points)
-    for start in range(3):
+    for start in range(MIXTURE_STARTS):
         yield _k_means(rows, n_clusters, seed + start)
     for factor in (5, 10, 20):
         small = min(factor * n_clusters, len(points) // 5)

@@ -1,7 +1,7 @@
 """Running a recipe: stages one after another, each a loop, each resumable.
 
-A recipe is a list of stages. What one stage hands to the next lives in the model alone, so the
-file of a finished stage is enough to start the next one in another process.
+A recipe is a list of stages. What one stage hands to the next lives in the model and in its
+objective, so the file of a finished stage is enough to start the next one in another process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,17 +186,16 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
     for number, stage in enumerate(recipe.stages(task)):
         file = control.file(f"{name}-stage-{number}")
         tensors, facts = read_checkpoint(file) if file and file.exists() else ({}, {})
+        modules = {"model": task.model, "objective": stage.objective}
         if facts.get("finished"):
-            _restore_model(task.model, tensors)
+            _restore(modules, tensors)
             history = facts["history"]
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
         history = history + _loop(stage, control, file).run()
         if file is not None:
-            state = {f"model.{key}": value for key, value in task.model.state_dict().items()}
-            state["random"] = torch.get_rng_state()
-            write_checkpoint(file, state, {"finished": True, "history": history})
+            write_checkpoint(file, _state(modules), {"finished": True, "history": history})
     return history
 
 
@@ -222,7 +221,17 @@ def _loop(stage: Stage, control: Control, file: Path | None) -> Loop:
     )
 
 
-def _restore_model(model: DeepModel, tensors: dict[str, Tensor]) -> None:
-    for key, value in model.state_dict().items():
-        value.data.copy_(tensors[f"model.{key}"])  # .data: as in Loop.restore
+def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    state = {
+        f"{name}.{key}": value
+        for name, module in modules.items()
+        for key, value in module.state_dict().items()
+    }
+    return state | {"random": torch.get_rng_state()}
+
+
+def _restore(modules: Mapping[str, nn.Module], tensors: dict[str, Tensor]) -> None:
+    for name, module in modules.items():
+        for key, value in module.state_dict().items():
+            value.data.copy_(tensors[f"{name}.{key}"])  # .data: as in Loop.restore
     torch.set_rng_state(tensors["random"])

@@ -1,0 +1,37 @@
+"""Edge directions of known images, and what they are for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from tell.core.graph_features import edge_directions, graph_features, principal_components
+from tell.core.neighbours import nearest_neighbours
+
+
+def test_a_ramp_points_one_way_only() -> None:
+    ramp = torch.arange(8.0).expand(1, 1, 8, 8)  # brighter to the right
+    strength = edge_directions(ramp).reshape(8, 9).mean(1)
+    # Central differences are 2; a direction at angle a has 2 cos² a where cos a > 0.
+    assert strength.tolist() == pytest.approx([2, 1, 0, 0, 0, 0, 0, 1], abs=1e-5)
+
+
+def test_components_keep_distances_when_none_is_left_out() -> None:
+    x = torch.randn(30, 5)
+    y = principal_components(x, 5)
+    torch.testing.assert_close(torch.cdist(y, y), torch.cdist(x, x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 3, 9), (2, 2, 2)])
+def test_tables_and_tiny_images_stay_as_they_are(shape: tuple[int, ...]) -> None:
+    x = torch.randn(10, *shape)
+    assert torch.equal(graph_features(x), x.flatten(1))
+
+
+def test_neighbours_of_digits_are_digits_of_the_same_kind() -> None:
+    digits = load_digits()
+    y = torch.from_numpy(digits.target)
+    images = torch.from_numpy(digits.images).float()[:, None] / 16
+    found = nearest_neighbours(graph_features(images), 10)
+    assert (y[found.row] == y[:, None]).float().mean() > 0.94
