@@ -5,14 +5,14 @@ STAMP  := $(VENV)/.installed
 # Idle OpenMP threads sleep instead of spinning, so that parallel test workers do not starve each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test check bench install clean
+.PHONY: demo test check bench install browser clean
 
 ## demo: install, fit the embedded digits end to end, print the metrics, write demo/report.html
 demo: install
 	$(BIN)/tell demo --out demo
 
 ## test: install, then every check that CI runs
-test: check
+test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 ## check: format, lint, types, import direction
@@ -32,6 +32,12 @@ bench: install
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/deep.py
+
+# The report's tests drive a real browser; where none can be installed they are skipped with a reason.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
+	  echo "no chromium here: the browser tests will be skipped"
 
 install: $(STAMP)
 

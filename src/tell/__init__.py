@@ -18,14 +18,13 @@ _HOMES = {
     "load": "tell.estimators",
     "NotFittedError": "tell.estimators",
     "evaluate": "tell.metrics",
-    "explain": "tell.explain",
 }
 
-__all__ = ["TELL", "ClusterLayer", "ClusterOutput", "NotFittedError", "evaluate", "load"]
+__all__ = ["TELL", "ClusterLayer", "ClusterOutput", "DeepTELL", "NotFittedError", "evaluate", "load"]
 
 if TYPE_CHECKING:
     from tell.core.layer import ClusterLayer, ClusterOutput
-    from tell.estimators import TELL, NotFittedError, load
+    from tell.estimators import TELL, DeepTELL, NotFittedError, load
     from tell.metrics import evaluate
 
 
