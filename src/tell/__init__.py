@@ -20,7 +20,15 @@ _HOMES = {
     "evaluate": "tell.metrics",
 }
 
-__all__ = ["TELL", "ClusterLayer", "ClusterOutput", "DeepTELL", "NotFittedError", "evaluate", "load"]
+__all__ = [
+    "TELL",
+    "ClusterLayer",
+    "ClusterOutput",
+    "DeepTELL",
+    "NotFittedError",
+    "evaluate",
+    "load",
+]
 
 if TYPE_CHECKING:
     from tell.core.layer import ClusterLayer, ClusterOutput
