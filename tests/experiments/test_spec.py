@@ -64,12 +64,33 @@ def test_tables_share_their_runs() -> None:
     assert len({run.place for run in together}) == len(together)
 
 
+def test_runs_can_be_picked_and_come_seed_by_seed() -> None:
+    cpu = load_scale("cpu")
+    runs = plan(load_targets(["table5"], cpu), cpu)
+    assert [run.seed for run in runs] == sorted(run.seed for run in runs)
+    picked = plan(load_targets(["table5"], cpu), cpu, ["tell-cnn", "two-stage-fcn/seed-3"])
+    assert [run.place.removeprefix("cpu/mnist/") for run in picked] == [
+        *(f"tell-cnn/seed-{seed}" for seed in range(3)),
+        "two-stage-fcn/seed-3",
+        "tell-cnn/seed-3",
+        "tell-cnn/seed-4",
+    ]
+
+
+def test_slow_methods_have_fewer_seeds() -> None:
+    cpu = load_scale("cpu")
+    assert {run.seed for run in plan([load_spec("table1")], cpu, ["/vade/"])} == {0}
+    assert {run.seed for run in plan([load_spec("table1")], cpu, ["/kmeans/"])} == set(range(5))
+
+
 def test_fingerprint_changes_with_settings_only() -> None:
     run = plan([load_spec("s1")], load_scale("smoke"))[0]
     other = replace(run, method=replace(run.method, options={**run.method.options, "epochs": 9}))
     assert run.fingerprint != other.fingerprint
-    said = replace(run.scale, about="other words", seeds=7)
+    said = replace(run.scale, about="other words", seeds=7, feature_epochs={"fcn": 9, "cnn": 9})
     assert replace(run, scale=said).fingerprint == run.fingerprint
+    on_features = plan([load_spec("table5")], load_scale("smoke"), ["kmeans-cnn"])[0]
+    assert replace(on_features, scale=said).fingerprint != on_features.fingerprint
 
 
 def test_unknown_names_are_refused() -> None:

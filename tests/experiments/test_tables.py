@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tell.experiments.results import Result, finished, read_result, reported, write_result
+from tell.experiments.page import write_page
+from tell.experiments.results import (
+    Result,
+    environment,
+    finished,
+    read_result,
+    reported,
+    write_result,
+)
 from tell.experiments.spec import Scale, Spec, load_scale, load_spec
 from tell.experiments.tables import build_table, to_latex, to_markdown
 
@@ -16,6 +24,7 @@ CPU = load_scale("cpu")
 def result(acc: float, loss: float | None = None, **more: object) -> Result:
     scores = dict.fromkeys(("acc", "nmi", "ari", "ami", "homogeneity", "completeness"), acc)
     kept = {"scores": {**scores, "v_measure": acc}, "loss": loss, "table_loss": loss}
+    kept |= {"facts": environment()}
     return Result("done", **{**kept, **more})  # type: ignore[arg-type]
 
 
@@ -99,3 +108,16 @@ def test_results_of_other_settings_or_broken_files_do_not_count(tmp_path: Path) 
     assert read_result(tmp_path, run) is None
     file.write_text('{"status": "do')
     assert read_result(tmp_path, run) is None
+
+
+def test_both_halves_of_cifar100_are_summed_up(tmp_path: Path) -> None:
+    halves = [load_spec("table2"), load_spec("table3")]
+    page = tmp_path / "page.md"
+    for spec in halves:
+        write_page(halves, CPU, tmp_path, page)
+        assert "All 20 super-classes" not in page.read_text()
+        fill(tmp_path, spec, "tell", [result(0.355, loss=0.1)])
+    write_page(halves, CPU, tmp_path, page)
+    text = page.read_text()
+    assert "TELL's mean ACC is 35.50 (paper 34.60); at or above the paper in 11 of 20." in text
+    assert "TELL is at or above the paper in" in text

@@ -37,6 +37,16 @@ def command(
         Path,
         typer.Option("--out", "-o", help="Folder of results; runs that are there are kept."),
     ] = Path("reproduction"),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="TEXT",
+            help="Run only what contains TEXT in DATA/METHOD/seed-N, e.g. mnist/tell-cnn; "
+            "may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -86,13 +96,13 @@ def command(
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
     if not (status or render):
-        _run(specs, size, Workshop(folder, data_dir, features), quiet=quiet)
+        _run(specs, size, Workshop(folder, data_dir, features), only or [], quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)
     _report(specs, size, folder, json=json)
 
 
-def _run(specs: list[Spec], scale: Scale, shop: Workshop, *, quiet: bool) -> None:
+def _run(specs: list[Spec], scale: Scale, shop: Workshop, only: list[str], *, quiet: bool) -> None:
     from tell.experiments.figures import draw_theory
     from tell.experiments.run import plan, run_missing
     from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
@@ -101,9 +111,9 @@ def _run(specs: list[Spec], scale: Scale, shop: Workshop, *, quiet: bool) -> Non
         if not quiet and result is not None:
             say(f"[{number}/{total}] {run.place}: {_outcome(result)}")
 
-    run_missing(plan([spec for spec in specs if spec.kind != "theory"], scale), shop, watch)
+    run_missing(plan(specs, scale, only), shop, watch)
     for spec in specs:
-        if spec.kind == "theory" and not read_verdicts(shop.folder, scale):
+        if not only and spec.kind == "theory" and not read_verdicts(shop.folder, scale):
             descents = record_descents(spec, scale)
             draw_theory(spec, scale, shop.folder, descents)
             write_verdicts(shop.folder, scale, descents)

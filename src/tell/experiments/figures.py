@@ -120,7 +120,7 @@ def draw_theory(spec: Spec, scale: Scale, folder: Path, runs: Sequence[Descent])
         _descents(ax, [run for run in runs if run.rule == rule and run.temperature == 0])
         ax.set_title(f"step: {rule}")
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     toy = _figure(plot_loss_bound(limit=spec.drawing["limit"]))
     return [
         _save(figure, figure_file("theory", scale, folder)),

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tell.experiments.figures import figure_file
@@ -64,7 +65,10 @@ def write_tables(specs: Iterable[Spec], scale: Scale, folder: Path) -> list[Path
 def write_page(specs: Sequence[Spec], scale: Scale, folder: Path, page: Path) -> None:
     """Write the page of one scale from the results in `folder`."""
     parts = [_opening(specs, scale, folder)]
-    parts += [_section(spec, scale, folder, page) for spec in specs]
+    for spec in specs:
+        parts.append(_section(spec, scale, folder, page))
+        if spec.name == "table3":
+            parts.append(_all_super_classes(specs, scale, folder))
     write_bytes(page, ("\n".join(parts).rstrip() + "\n").encode())
 
 
@@ -118,7 +122,7 @@ def _differences() -> str:
 
 
 def _machines(specs: Sequence[Spec], scale: Scale, folder: Path) -> list[str]:
-    found = finished(folder, plan([s for s in specs if s.kind != "theory"], scale))
+    found = finished(folder, plan(specs, scale))
     if not found:
         return ["Nothing has been run at this scale yet: every cell below says so.", ""]
     machines = Counter(_machine(result) for result in found)
@@ -131,6 +135,27 @@ def _machine(result: Result) -> str:
     return (
         f"{machine['system']}, {machine['cores']} cores ({machine['threads']} threads), Python "
         f"{versions['python']}, torch {versions['torch']}, scikit-learn {versions['scikit-learn']}"
+    )
+
+
+def _all_super_classes(specs: Sequence[Spec], scale: Scale, folder: Path) -> str:
+    """Sum up tables 2 and 3: TELL on all twenty super-classes of CIFAR-100."""
+    halves = [build_table(s, scale, folder) for s in specs if s.name in ("table2", "table3")]
+    cells = [
+        entry
+        for table in halves
+        for label, entries in table.lines
+        if label == "TELL"
+        for entry in entries[: len(table.spec.columns)]
+    ]
+    ours = [entry.ours for entry in cells if entry.ours is not None]
+    if len(halves) < 2 or len(ours) < len(cells):
+        return ""
+    printed = fmean(entry.paper or 0.0 for entry in cells)
+    reached = sum((entry.difference or 0.0) >= 0 for entry in cells)
+    return (
+        f"**All {len(cells)} super-classes together:** TELL's mean ACC is {fmean(ours):.2f} (paper "
+        f"{printed:.2f}); at or above the paper in {reached} of {len(cells)}.\n"
     )
 
 

@@ -32,8 +32,10 @@ from tell.metrics import evaluate
 Watch = Callable[[Run, int, int, Result | None], None]
 
 
-def plan(specs: Iterable[Spec], scale: Scale) -> list[Run]:
-    """Every run behind these tables, each once, whichever tables share it.
+def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[Run]:
+    """Every run behind these tables, each once, whichever tables share it, first seeds first.
+
+    `only` keeps the runs whose place (`cpu/mnist/kmeans/seed-0`) contains one of these texts.
 
     >>> from tell.experiments.spec import load_scale, load_targets
     >>> smoke = load_scale("smoke")
@@ -44,7 +46,8 @@ def plan(specs: Iterable[Spec], scale: Scale) -> list[Run]:
     for spec in specs:
         for _, _, cell in spec.cells(scale):
             runs |= {run.place: run for run in cell}
-    return list(runs.values())
+    wanted = (run for run in runs.values() if not only or any(t in run.place for t in only))
+    return sorted(wanted, key=lambda run: run.seed)
 
 
 def run_missing(runs: Sequence[Run], shop: Workshop, watch: Watch | None = None) -> None:

@@ -72,6 +72,7 @@ class Method:
     options: dict[str, Any] = field(default_factory=dict)
     protocol: str = "batch"
     snapshots: bool = False
+    seeds: int | None = None  # at most so many, where one run takes long
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,13 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with every setting that the result depends on."""
-        scale = {
-            k: v for k, v in asdict(self.scale).items() if k not in ("about", "seeds", "columns")
-        }
-        settings = [self.data, asdict(self.method), self.seed, scale]
+        """Changes with every setting that the result depends on, and with no other."""
+        method = {k: v for k, v in asdict(self.method).items() if k != "seeds"}
+        settings = [self.data, method, self.seed, self.scale.data, self.scale.rows]
+        if self.method.features in self.scale.feature_epochs:
+            settings.append(self.scale.feature_epochs[self.method.features])
+        if self.method.protocol == "online":
+            settings.append(self.scale.online_rows)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -149,6 +152,7 @@ class Spec:
         """The runs behind one cell, one per seed."""
         method = load_method(row.methods[column.key], scale)
         seeds = self.seeds.get(scale.name, scale.seeds)
+        seeds = min(seeds, method.seeds or seeds)
         return [Run(column.data, method, seed, scale) for seed in range(seeds)]
 
     def cells(self, scale: Scale) -> Iterator[tuple[Row, Column, list[Run]]]:
