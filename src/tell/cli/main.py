@@ -141,6 +141,8 @@ def main() -> int:
 
 def run() -> int:
     """Run the command line and return its exit code."""
+    # Idle worker threads sleep instead of spinning: others may be working on this machine too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # Being terminated cleans up just as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
