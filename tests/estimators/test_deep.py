@@ -19,10 +19,18 @@ from tell.core.loop import Hook, Loop
 from tell.estimators._deep_fast import FastRecipe
 from tell.estimators._deep_paper import PaperRecipe
 from tell.estimators.deep import DeepTELL
-from tell.exceptions import DivergedError, InputError, ModelFileError, ParameterError
+from tell.exceptions import (
+    ConvergenceWarning,
+    DivergedError,
+    InputError,
+    ModelFileError,
+    ParameterError,
+)
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120]
+# Trainings are cut so short here that clusters may stay empty; one test looks at the warning.
+pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
 QUICK = FastRecipe(epochs=1, layout_epochs=5, imprint_steps=2)
 
 
@@ -138,6 +146,18 @@ def test_recipes_check_their_options() -> None:
 def test_constant_rows_do_not_break_the_fit(X: np.ndarray) -> None:
     model = DeepTELL(2, recipe=QUICK, random_state=0).fit(X)
     assert np.isfinite(model.loss_)
+
+
+def test_empty_clusters_are_reported() -> None:
+    with pytest.warns(ConvergenceWarning, match="n_clusters=6 but . of the clusters are empty"):
+        DeepTELL(6, recipe="paper", epochs=1, n_init=1, random_state=0).fit(np.ones((30, 8, 8)))
+
+
+def test_files_and_names_are_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "images.npy", IMAGES)
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(tmp_path / "images.npy")
+    assert model.input_shape_[-2:] == (8, 8)
+    assert np.array_equal(model.predict(tmp_path / "images.npy"), model.labels_)
 
 
 def test_extreme_columns_are_standardised() -> None:

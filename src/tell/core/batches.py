@@ -15,7 +15,7 @@ from torch import Tensor
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 
-EVALUATION_ROWS = 4096
+EVALUATION_ROWS = 1024
 
 
 class Batch(NamedTuple):

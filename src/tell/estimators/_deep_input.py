@@ -10,14 +10,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
+from tell.core.autoencoder import BUILDERS
+from tell.data.sources import is_array_like, open_source
 from tell.exceptions import InputError
 
 
 def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
     """Check X (n, d), (n, h, w) or (n, c, h, w) and return it with numbers as they are.
 
-    Where nothing is reset, flat rows are also taken for images of the fitted shape.
+    Where nothing is reset, flat rows are also taken for images of the fitted shape. Files and other
+    sources are read whole.
     """
+    if not is_array_like(X):
+        source = open_source(X)
+        X = source.read().X.reshape(-1, *source.shape)
     try:
         # What is neither an array nor nested lists is left to scikit-learn, as a table.
         if (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) < 3:
@@ -48,6 +54,18 @@ def network_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     ((1, 28, 28), (3, 32, 32), (7,))
     """
     return (1, *input_shape) if len(input_shape) == 2 else input_shape
+
+
+def choose_scale(encoder: object, table_network: str, rows: np.ndarray) -> InputScale:
+    """Scale as the network needs it: columns for perceptrons, [0, 1] for the paper's networks.
+
+    A network of the user's own gets the values as they are.
+    """
+    if encoder == "auto":
+        encoder = table_network if rows.ndim == 2 else "cnn"
+    if encoder == "mlp":
+        return InputScale.columns(rows)
+    return InputScale.unit_interval(rows) if encoder in BUILDERS else InputScale.none()
 
 
 class InputScale:

@@ -28,6 +28,8 @@ from tell.core.schedule import Rate, constant_rate
 from tell.exceptions import ParameterError
 
 CHECKPOINT_SECONDS = 60.0
+# Options that may change between an interrupted fit and its continuation.
+HARMLESS = {"checkpoint", "epochs", "hooks", "max_time", "n_init", "verbose"}
 
 
 class Assigned(NamedTuple):
@@ -52,6 +54,14 @@ class DeepModel(nn.Module):
         """Encode rows (n, ...) to (n, p) in evaluation mode."""
         self.eval()
         return torch.cat([self.encoder(part) for part in x.split(EVALUATION_ROWS)])
+
+    @torch.no_grad()
+    def decode(self, z: Tensor) -> Tensor:
+        """Decode embedded rows (n, p) in evaluation mode."""
+        if self.decoder is None:
+            raise ParameterError("decoding needs a decoder, got decoder=None; fit with a decoder")
+        self.eval()
+        return torch.cat([self.decoder(part) for part in z.split(EVALUATION_ROWS)])
 
     @torch.no_grad()
     def assign(self, z: Tensor) -> Assigned:
@@ -152,12 +162,13 @@ class Control:
         self.files.append(self.folder / f"{name}.safetensors")
         return self.files[-1]
 
-    def agree(self, config: dict[str, Any], x: Tensor, seeds: list[int]) -> list[int]:
+    def agree(self, options: dict[str, Any], x: Tensor, seeds: list[int]) -> list[int]:
         """Return the seeds of the interrupted run in the folder; note down those of a new one."""
         plan = self.file("plan")
         if plan is None:
             return seeds
-        digest = hashlib.sha256(repr(sorted(config.items())).encode())
+        decisive = {name: _described(options[name]) for name in sorted(options.keys() - HARMLESS)}
+        digest = hashlib.sha256(repr(decisive).encode())
         digest.update(x.contiguous().cpu().numpy().data)
         facts = {"fingerprint": digest.hexdigest(), "seeds": seeds}
         if not plan.exists():
@@ -197,6 +208,11 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
         if file is not None:
             write_checkpoint(file, _state(modules), {"finished": True, "history": history})
     return history
+
+
+def _described(option: object) -> str:
+    """Describe an option the same way in every process: functions by name, not by address."""
+    return getattr(option, "__qualname__", None) or repr(option)
 
 
 def remaining(deadline: float | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
@@ -27,8 +28,8 @@ from tell.core.loop import Hook
 from tell.core.objective import table_loss
 from tell.estimators._base import NotFittedError, draw_seed, unchanged_on_error
 from tell.estimators._deep_file import describe, restore, tensors_of
-from tell.estimators._deep_input import InputScale, network_shape, read_rows
-from tell.estimators._deep_networks import Network, is_named, new_model
+from tell.estimators._deep_input import InputScale, choose_scale, network_shape, read_rows
+from tell.estimators._deep_networks import Network, new_model
 from tell.estimators._deep_recipes import resolve_recipe
 from tell.estimators._deep_run import (
     Assigned,
@@ -41,7 +42,7 @@ from tell.estimators._deep_run import (
     train,
 )
 from tell.estimators._deep_stream import one_pass
-from tell.exceptions import InputError, ParameterError
+from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.persistence import SavedModel, write_model
 
 
@@ -152,7 +153,13 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Learn the embedding and the clusters of X (n, d), (n, h, w) or (n, c, h, w)."""
+        """Learn the embedding and the clusters of X.
+
+        Parameters
+        ----------
+        X : array (n, d), (n, h, w) or (n, c, h, w), frame, path, or anything `open_source` reads
+        y : ignored
+        """
         with unchanged_on_error(self):
             self._fit(X)
         return self
@@ -161,7 +168,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         recipe = self._recipe()
         rows = read_rows(self, X, reset=True)
         self._check(rows)
-        scale = self._scale(rows)
+        scale = choose_scale(self.encoder, recipe.table_network, rows)
         x = scale.apply(rows.reshape(-1, *network_shape(rows.shape[1:]))).to(self.device)
         control = Control(
             folder=None if self.checkpoint is None else Path(self.checkpoint),
@@ -172,7 +179,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         )
         first = draw_seed(self.random_state)
         seeds = [first + run for run in range(recipe.n_init)]
-        seeds = control.agree(self._fingerprint(recipe), x, seeds)
+        options = {**self.get_params(deep=False), "recipe": recipe}
+        seeds = control.agree(options, x, seeds)
         runs = self._train_all(recipe, x, seeds, control)
         self.input_shape_ = rows.shape[1:]
         self._adopt(runs, scale)
@@ -195,21 +203,16 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """Return the embedding (n, p): unit vectors."""
         return self._model().embed(self._tensor(X)).cpu().numpy()
 
-    @torch.no_grad()
     def inverse_transform(self, Z: Any) -> np.ndarray:
         """Return what the decoder makes of embedded points (n, p), in the shape and units of X."""
-        decoder = self._model().decoder
-        if decoder is None:
-            raise ParameterError(
-                "inverse_transform needs a decoder, got decoder=None; fit with a decoder"
-            )
+        model = self._model()
         z = torch.from_numpy(check_array(Z, dtype=np.float32, input_name="Z").copy())
         if z.shape[1] != self.layer_.in_features:
             raise InputError(
                 f"Z must have {self.layer_.in_features} columns, got {z.shape[1]}; pass points of "
                 "the embedding"
             )
-        decoded = decoder.eval()(nn.functional.normalize(z.to(self.device), dim=1))
+        decoded = model.decode(nn.functional.normalize(z.to(self.device), dim=1))
         return self.scale_.undo(decoded).reshape(-1, *self.input_shape_)
 
     def decode_centers(self) -> np.ndarray:
@@ -270,20 +273,6 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 f"got n_samples={len(rows)}; pass more rows or lower n_clusters"
             )
 
-    def _scale(self, rows: np.ndarray) -> InputScale:
-        if not is_named(self.encoder):
-            return InputScale.none()
-        table = self._recipe().table_network == "mlp" and rows.ndim == 2
-        if self.encoder == "mlp" or (self.encoder == "auto" and table):
-            return InputScale.columns(rows)
-        return InputScale.unit_interval(rows)
-
-    def _fingerprint(self, recipe: Recipe) -> dict[str, Any]:
-        options = self.get_params(deep=False)
-        for name in ("checkpoint", "hooks", "max_time", "verbose", "recipe"):
-            del options[name]
-        return {name: repr(value) for name, value in {**options, "recipe": recipe}.items()}
-
     def _train_all(
         self, recipe: Recipe, x: Tensor, seeds: list[int], control: Control
     ) -> list[Trained]:
@@ -320,6 +309,14 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             for run in runs
         ]
         self._set_model(best.model, _labels(best.assigned))
+        empty = int((self.cluster_sizes_ == 0).sum())
+        if empty:
+            warnings.warn(
+                f"n_clusters={self.n_clusters} but {empty} of the clusters are empty; lower "
+                "n_clusters or try another random_state",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _set_model(self, model: DeepModel, labels: np.ndarray) -> None:
         self.encoder_, self.decoder_, self.layer_ = model.encoder, model.decoder, model.layer
