@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner, Result
 
 from tell.cli.main import app
 from tell.experiments import run as running
 from tell.experiments.figures import at_shares
-from tell.experiments.recording import MOST, read_snapshots
+from tell.experiments.inputs import learn_features
+from tell.experiments.recording import MOST, Recorder, read_snapshots
 from tell.experiments.results import Result as Outcome
 from tell.experiments.results import read_result
 from tell.experiments.spec import TARGETS, load_scale, load_spec, load_targets
@@ -26,19 +28,23 @@ def tell(*words: object) -> Result:
     return CliRunner().invoke(app, ["reproduce", *map(str, words)], catch_exceptions=False)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything, run once: the paper from one command."""
-    place = tmp_path_factory.mktemp("reproduction")
-    X, y = load_digits(return_X_y=True)
-    np.savez(place / "given.npz", X=X[:140, ::4], y=y[:140])
-    done = tell("--out", place, "--page", place / "page.md", "--features", place / "given.npz")
-    assert done.exit_code == 0, done.output
-    return place
-
-
 @pytest.mark.timeout(900)
-def test_smoke_runs_every_table_and_figure(folder: Path) -> None:
+def test_the_whole_paper_from_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One test, because the run behind all its parts is the dear one."""
+    X, y = load_digits(return_X_y=True)
+    given = tmp_path / "given.npz"
+    np.savez(given, X=X[:140, ::4], y=y[:140])
+    done = tell("--out", tmp_path, "--page", tmp_path / "page.md", "--features", given)
+    assert done.exit_code == 0, done.output
+    check_every_table_and_figure_is_there(tmp_path)
+    check_every_result_says_how_it_was_made(tmp_path)
+    check_the_page_shows_everything(tmp_path)
+    check_snapshots_end_with_the_last_epoch(tmp_path)
+    monkeypatch.setattr(running, "execute", None)  # whatever runs again now fails
+    assert tell("table5", "s1", "--out", tmp_path, "--quiet").exit_code == 0
+
+
+def check_every_table_and_figure_is_there(folder: Path) -> None:
     shown = tell("--status", "--json", "--out", folder)
     status = json.loads(shown.stdout)
     assert list(status) == list(TARGETS)
@@ -50,7 +56,7 @@ def test_smoke_runs_every_table_and_figure(folder: Path) -> None:
     assert figures == {"fig5", "fig6", "fig7", "fig8", "theory", "toy"}
 
 
-def test_every_result_says_how_it_was_made(folder: Path) -> None:
+def check_every_result_says_how_it_was_made(folder: Path) -> None:
     for run in running.plan(load_targets(["all"], SMOKE), SMOKE):
         result = read_result(folder, run)
         assert result is not None, run.place
@@ -65,7 +71,7 @@ def test_every_result_says_how_it_was_made(folder: Path) -> None:
                                                       abs=2e-3)  # fmt: skip
 
 
-def test_the_page_shows_everything_and_links_what_exists(folder: Path) -> None:
+def check_the_page_shows_everything(folder: Path) -> None:
     text = (folder / "page.md").read_text()
     for name in TARGETS:
         assert f'<a id="{name}"></a>' in text
@@ -76,17 +82,17 @@ def test_the_page_shows_everything_and_links_what_exists(folder: Path) -> None:
     assert "hence concave" in text
 
 
-def test_a_second_call_runs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError("this run has a result already")
+def check_snapshots_end_with_the_last_epoch(folder: Path) -> None:
+    spec = load_spec("fig8")
+    run = spec.cell(spec.rows[0], spec.columns[0], SMOKE)[0]
+    found = read_snapshots(folder / f"{run.place}.snapshots.npz")
+    assert list(found) == [0, 1, 2]
+    assert found[2]["decoded"].shape == (10, 1, 8, 8)
+    assert np.allclose(np.linalg.norm(found[2]["z"], axis=1), 1, atol=1e-5)
+    assert list(at_shares(found, [0.0, 1.0])) == [0, 2]
 
-    monkeypatch.setattr(running, "execute", never)
-    assert tell("table5", "s1", "--out", folder, "--quiet").exit_code == 0
 
-
-def test_an_interrupted_call_goes_on(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def once(run: running.Run, shop: object) -> Outcome:
@@ -120,22 +126,7 @@ def test_wrong_words_are_refused_in_one_line() -> None:
     assert "target must be one of table1" in refused.stderr
 
 
-def test_snapshots_are_bounded_and_end_with_the_last_epoch(folder: Path) -> None:
-    spec = load_spec("fig8")
-    run = spec.cell(spec.rows[0], spec.columns[0], SMOKE)[0]
-    found = read_snapshots(folder / f"{run.place}.snapshots.npz")
-    assert list(found) == [0, 1, 2]
-    assert found[2]["decoded"].shape == (10, 1, 8, 8)
-    assert np.allclose(np.linalg.norm(found[2]["z"], axis=1), 1, atol=1e-5)
-    assert list(at_shares(found, [0.0, 1.0])) == [0, 2]
-
-
 def test_a_long_training_keeps_few_snapshots(tmp_path: Path) -> None:
-    import torch
-
-    from tell.experiments.inputs import learn_features
-    from tell.experiments.recording import Recorder
-
     x = torch.rand(20, 1, 4, 4)
     file = tmp_path / "snapshots.npz"
     recorder = Recorder(x, np.arange(20) % 2, 2, snapshots=file)
@@ -144,5 +135,11 @@ def test_a_long_training_keeps_few_snapshots(tmp_path: Path) -> None:
     assert len(kept) <= MOST
     assert kept[0] == 0
     assert kept[-1] == 2 * MOST + 3
-    again = Recorder(x, np.arange(20) % 2, 2, snapshots=file)
-    assert again.done == 2 * MOST + 3
+
+
+def test_a_resumed_training_forgets_snapshots_it_has_yet_to_reach(tmp_path: Path) -> None:
+    x, y, file = torch.rand(20, 1, 4, 4), np.arange(20) % 2, tmp_path / "snapshots.npz"
+    learn_features(x, "cnn", 5, 0, Recorder(x, y, 2, snapshots=file))
+    again = Recorder(x, y, 2, snapshots=file)
+    learn_features(x, "cnn", 2, 0, again)  # as if the checkpoint were older than the file
+    assert list(read_snapshots(file)) == [0, 1, 2]

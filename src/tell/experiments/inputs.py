@@ -83,14 +83,14 @@ class Workshop:
     def _learned(self, run: Run, pixels: Inputs, file: Path) -> NDArray[np.float32]:
         network = run.method.features
         epochs = run.scale.feature_epochs[network]
-        recorder = Recorder(
-            torch.from_numpy(pixels.X),
-            pixels.y,
-            pixels.n_clusters,
-            snapshots=file.with_suffix(".snapshots.npz") if run.seed == 0 else None,
-        )
+        wanted = run.method.snapshots and run.seed == 0
+        snapshots = file.with_suffix(".snapshots.npz") if wanted else None
         x = torch.from_numpy(pixels.X)
-        return learn_features(x, network, epochs, run.seed, recorder).numpy()
+        recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
+        checkpoint = file.with_suffix(".checkpoint")
+        z = learn_features(x, network, epochs, run.seed, recorder, checkpoint)
+        checkpoint.unlink(missing_ok=True)
+        return z.numpy()
 
     def _given(self, run: Run) -> Inputs:
         if self.given is None:
@@ -118,9 +118,16 @@ def feature_file(folder: Path, run: Run) -> Path:
 
 
 def learn_features(
-    x: Tensor, network: str, epochs: int, seed: int, recorder: Recorder | None = None
+    x: Tensor,
+    network: str,
+    epochs: int,
+    seed: int,
+    recorder: Recorder | None = None,
+    checkpoint: Path | None = None,
 ) -> Tensor:
     """Train an autoencoder by reconstruction alone; return the embedding (n, 10) of x.
+
+    A training that was interrupted goes on from `checkpoint`.
 
     >>> learn_features(torch.rand(8, 1, 4, 4), "cnn", epochs=1, seed=0).shape
     torch.Size([8, 10])
@@ -131,7 +138,15 @@ def learn_features(
         batches = Batches(x, BATCH, seed=seed)
         optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
         hooks = [] if recorder is None else [recorder]
-        Loop(objective, batches, optimizer, epochs=epochs, hooks=hooks, name=network).run()
+        Loop(
+            objective,
+            batches,
+            optimizer,
+            epochs=epochs,
+            hooks=hooks,
+            checkpoint=checkpoint,
+            name=network,
+        ).run()
     objective.eval()
     with torch.no_grad():
         return torch.cat([objective.encoder(part) for part in batches.in_order()])

@@ -47,18 +47,20 @@ class Recorder(Hook):
         self.kept: dict[int, Snapshot] = {}
         self.stride = 1
         self.done = 0  # epochs of all stages
+        self._stage, self._before = "", 0  # name of the stage, epochs of those before it
         if snapshots is not None and snapshots.exists():
             self.kept = read_snapshots(snapshots)
-            self.done = max(self.kept)
 
     def on_epoch_start(self, loop: Loop) -> None:
         """Keep what the model looks like before it has learned anything."""
+        if loop.name != self._stage:
+            self._stage, self._before = loop.name, self.done
         if self.file is not None and not self.kept:
             self.kept[0] = self._snapshot(loop)
 
     def on_epoch_end(self, loop: Loop, record: Record) -> None:
         """Score the labels that the training saw; keep a snapshot."""
-        self.done += 1
+        self.done = self._before + record["epoch"] + 1
         seen = (loop.labels >= 0).cpu().numpy()
         if len(seen) == len(self.y) and seen.any():
             scores = evaluate(self.y[seen], loop.labels.cpu().numpy()[seen])
@@ -78,7 +80,9 @@ class Recorder(Hook):
             write_arrays(self.file, **arrays)
 
     def _thin(self) -> None:
-        self.kept = {e: s for e, s in self.kept.items() if e % self.stride == 0 or e == self.done}
+        """Drop what lies between the strides, and what a resumed training has yet to reach."""
+        past = {e: shot for e, shot in self.kept.items() if e <= self.done}
+        self.kept = {e: s for e, s in past.items() if e % self.stride == 0 or e == self.done}
 
     @torch.no_grad()
     def _snapshot(self, loop: Loop) -> Snapshot:
