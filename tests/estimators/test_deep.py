@@ -26,6 +26,7 @@ from tell.exceptions import (
     ModelFileError,
     ParameterError,
 )
+from tell.metrics import accuracy
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120]
@@ -168,6 +169,14 @@ def test_extreme_columns_are_standardised() -> None:
 
 
 # --- recipes -----------------------------------------------------------------------------------
+
+
+def test_digits_are_clustered_well_by_default() -> None:
+    digits = load_digits()
+    model = DeepTELL(10, random_state=0).fit(digits.images)
+    assert accuracy(digits.target, model.labels_) > 0.88  # k-means has 0.79
+    assert model.cluster_sizes_.min() > 100
+    assert [line["stage"] for line in model.history_][-1] == "refine"
 
 
 def test_paper_recipe_keeps_the_run_with_the_smallest_loss() -> None:
