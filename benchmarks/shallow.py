@@ -34,7 +34,7 @@ CASES = {  # name: rows, features, clusters
 }
 PEERS = ["KMeans", "MiniBatchKMeans", "faiss"]
 OURS = ["TELL", "TELL(tol=0.01)"]
-PATIENCE = 120.0  # seconds after which a fit is given up
+PATIENCE = 60.0  # seconds after which a fit is given up
 
 
 def planted(rows: int, features: int, clusters: int) -> np.ndarray:
