@@ -32,7 +32,7 @@ def batch(*rows: list[float], weight: list[float] | None = None) -> DenseRows:
 
 def test_step_on_the_sphere_by_hand() -> None:
     before = state([[1.0, 0.0], [0.0, 1.0]], [[3.0, 0.0], [0.0, 5.0]], [3.0, 5.0])
-    after, record = step(before, batch([2.0, 1.5]), "sphere", None)  # the unit vector (0.8, 0.6)
+    after, record, _ = step(before, batch([2.0, 1.5]), "sphere", None)  # the unit vector (0.8, 0.6)
     torch.testing.assert_close(
         after.centers, torch.nn.functional.normalize(torch.tensor([[3.8, 0.6], [0.0, 5.0]]), dim=1)
     )
@@ -46,7 +46,7 @@ def test_step_on_the_sphere_by_hand() -> None:
 
 def test_euclidean_step_is_the_running_mean() -> None:
     before = state([[1.0], [10.0]], [[2.0], [30.0]], [2.0, 3.0])
-    after, record = step(before, batch([4.0], [3.0], weight=[2.0, 1.0]), "euclidean", None)
+    after, record, _ = step(before, batch([4.0], [3.0], weight=[2.0, 1.0]), "euclidean", None)
     torch.testing.assert_close(after.centers, torch.tensor([[13.0 / 5], [10.0]]))
     assert record["rows"] == 3
     assert record["loss"] == pytest.approx((2 * 9 + 4) / 3)
@@ -54,7 +54,7 @@ def test_euclidean_step_is_the_running_mean() -> None:
 
 def test_half_life_halves_what_came_before() -> None:
     before = state([[1.0], [10.0]], [[8.0], [40.0]], [8.0, 4.0])
-    after, _ = step(before, batch([3.0], [3.0]), "euclidean", 2.0)
+    after, _, _ = step(before, batch([3.0], [3.0]), "euclidean", 2.0)
     assert after.memory.counts.tolist() == [6, 2]
     torch.testing.assert_close(after.centers, torch.tensor([[10.0 / 6], [10.0]]))
 
@@ -62,14 +62,14 @@ def test_half_life_halves_what_came_before() -> None:
 def test_a_forgotten_centre_stays_where_it_is() -> None:
     now = state([[0.6, 0.8], [0.0, -1.0]], [[0.6, 0.8], [0.0, -1.0]], [1.0, 1.0])
     for _ in range(100):
-        now, _ = step(now, batch([0.0, -1.0]), "sphere", 1.0)
+        now, _, _ = step(now, batch([0.0, -1.0]), "sphere", 1.0)
     assert now.centers.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0.0, -1.0]]
 
 
 def test_counts_do_not_stand_still_after_many_rows() -> None:
     many = 2.0**24  # the last whole number that float32 can count to
     before = state([[1.0], [9.0]], [[many], [9.0]], [many, 1.0])
-    after, _ = step(before, batch([1.0]), "euclidean", None)
+    after, _, _ = step(before, batch([1.0]), "euclidean", None)
     assert after.memory.counts[0] == many + 1
 
 
@@ -81,7 +81,7 @@ def test_memory_is_the_sum_of_all_rows_however_they_are_cut(sizes: list[int]) ->
     now = stream_state(fitted)
     start = now.memory
     for part in x.split(sizes):
-        now, _ = step(now, DenseRows(part), "euclidean", None)
+        now, _, _ = step(now, DenseRows(part), "euclidean", None)
     torch.testing.assert_close(now.memory.sums.sum(0), start.sums.sum(0) + x.sum(0))
     assert now.memory.counts.sum() == start.counts.sum() + len(x)
     assert now.seen == len(DIGITS) + len(x)
@@ -100,7 +100,7 @@ def test_an_idle_centre_moves_to_the_worst_served_row() -> None:
     before = state([[0.0, 1.0], [0.0, -1.0]], [[0.0, 500.0], [0.0, -0.1]], [500.0, 0.1])
     before = StreamState(before.centers, before.memory, before.lengths, 500.0, 0.0)
     rows = batch([0.1, 1.0], [3.0, 1.0], [0.0, 0.0])  # the last has no direction to go to
-    after, record = step(before, rows, "sphere", None)
+    after, record, _ = step(before, rows, "sphere", None)
     assert record["revived"] == 1
     torch.testing.assert_close(
         after.centers[1], torch.nn.functional.normalize(torch.tensor([3.0, 1.0]), dim=0)

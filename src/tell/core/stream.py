@@ -109,8 +109,10 @@ def _lengths(rows: Rows) -> Tensor:
 
 def step(
     state: StreamState, rows: Rows, geometry: Geometry, half_life: float | None
-) -> tuple[StreamState, dict[str, float]]:
-    """Move the centres by one batch.
+) -> tuple[StreamState, dict[str, float], Tensor]:
+    """Move the centres by one batch; returns the new state, what happened, and the labels.
+
+    Labels are those with which the rows were learned: of the nearest centre before the move.
 
     The memory S of all rows so far decays by half every `half_life` rows (never, if None). With
     the batch's sum s the new centre is unit(S + s): the paper's normalised step with the length
@@ -145,7 +147,7 @@ def step(
         "revived": revived,
         "drift": float(new.watch.drifting),
     }
-    return new, record
+    return new, record, nearest.labels
 
 
 def _revive_idle(

@@ -78,7 +78,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Centres in the clustered space: unit vectors on the sphere; standardised units where
         `standardize` is set. See `centers_in_units`.
     labels_ : ndarray of shape (n,)
-        Cluster of each row of the last `fit` (of the last batch after `partial_fit`).
+        Cluster of each row of the last `fit`; after `partial_fit`, of the last batch, as its rows
+        were assigned when they were learned.
     loss_ : float
         Mean clustering loss per row: squared distance to the own centre.
     n_iter_ : int
@@ -293,15 +294,16 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         weight = None if weight is None else weight.astype(dtype, copy=False)
         rows = self._rows(X.astype(dtype, copy=False), weight)
         was_drifting = self._state.watch.drifting
-        self._state, record = step(self._state, rows, self.geometry, self.half_life)
+        self._state, record, labels = step(self._state, rows, self.geometry, self.half_life)
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
         self.loss_ = record["loss"]
-        self.labels_ = _labels(assign(rows, self._state.centers, self.geometry).labels)
+        self.labels_ = _labels(labels)
         if self._state.watch.drifting and not was_drifting:
             warnings.warn(
                 f"the loss of recent rows is {record['running_loss']:.4g}, usual is "
                 f"{record['baseline_loss']:.4g}: the data drifts from what the model learned; "
-                "set half_life to follow it, or fit again",
+                f"{'set' if self.half_life is None else 'shorten'} half_life to follow it, or "
+                "fit again",
                 DriftWarning,
                 stacklevel=5,
             )
