@@ -102,6 +102,14 @@ def stream_state(fit: Fit) -> StreamState:
     return StreamState(fit.centers, memory, lengths * growth, seen, seen, watch)
 
 
+def grown(state: StreamState, rows: float) -> StreamState:
+    """The state after a fit to a sample, at the weight of all the rows that it stands for."""
+    growth = rows / state.seen
+    memory = Totals(*(part * growth for part in state.memory))
+    lengths = state.lengths * growth
+    return replace(state, memory=memory, lengths=lengths, seen=rows, revived_at=rows)
+
+
 def _lengths(rows: Rows) -> Tensor:
     """Weighted lengths of the rows."""
     return (rows.length * rows.weights()).double()

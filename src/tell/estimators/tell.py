@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +19,8 @@ from sklearn.utils import ClassifierTags
 
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import Geometry
-from tell.core.rows import Rows, Totals, assign, exact_distances
-from tell.core.stream import step, stream_state
+from tell.core.rows import Rows, assign, exact_distances
+from tell.core.stream import grown, step, stream_state
 from tell.data.sources import Source, is_array_like, open_source
 from tell.estimators._base import check_finite, draw_seed, read_matrix, unchanged_on_error
 from tell.estimators._learned import Learned
@@ -186,21 +185,18 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if sample.complete:
             return self._fit_array(sample.X, None, seed)
         scaling = sample.scaling(self.geometry, self.standardize)
-        rows = to_rows(scaling.apply(sample.X), None, self.device)
-        fit = self._fit_rows(rows, scaling, seed)
+        fit = self._fit_rows(to_rows(scaling.apply(sample.X), None, self.device), scaling, seed)
         self._adopt(fit, scaling)
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
             found = label_chunks(source, self._assign, bar)
         self.labels_, self.loss_ = found.labels, found.loss
-        growth = len(found.labels) / max(1, rows.shape[0])
-        self._grow_memory(growth)
+        self._state = grown(self._state, float(len(found.labels)))
         return fit
 
     def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
         check_rows(self, rows)
         init = given_centers(self, scaling, rows.example)
-        total = self.max_iter
-        with progress("fit", total, visible=self.verbose > 0) as bar:
+        with progress("fit", self.max_iter, visible=self.verbose > 0) as bar:
             steps = iter(range(1, 1 << 60))
             fit = fit_centers(
                 rows,
@@ -211,9 +207,11 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 max_iter=self.max_iter,
                 tol=self.tol,
                 seed=seed,
-                report=lambda **entry: bar.update(min(next(steps), total - 1), loss=entry["loss"]),
+                report=lambda **entry: bar.update(
+                    min(next(steps), self.max_iter - 1), loss=entry["loss"]
+                ),
             )
-            bar.update(total, loss=fit.loss)
+            bar.update(self.max_iter, loss=fit.loss)
         return fit
 
     def _warn(self, fit: Fit) -> None:
@@ -245,16 +243,6 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             for r in fit.runs
         ]
         self.stream_: list[dict[str, float]] = []
-
-    def _grow_memory(self, growth: float) -> None:
-        """Let the memory of a sample weigh as much as the rows that it stands for."""
-        memory = Totals(*(part * growth for part in self._state.memory))
-        self._state = replace(
-            self._state,
-            memory=memory,
-            lengths=self._state.lengths * growth,
-            seen=float(len(self.labels_)),
-        )
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once, in one step per array or chunk.
