@@ -99,14 +99,15 @@ def _map(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
 def _curves(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
     """Figures 7 and 8: metrics and losses over the epochs."""
     result = read_result(folder, spec.cell(spec.rows[0], spec.columns[0], scale)[0])
-    lines = [line for line in result.history if "acc" in line] if result is not None else []
-    if not lines:
+    history = [] if result is None else result.history
+    scored = {epoch: line for epoch, line in enumerate(history, start=1) if "acc" in line}
+    if not scored:
         return None
+    lines = list(scored.values())
     metrics = {name.upper(): [line[name] for line in lines] for name in ("acc", "nmi", "ari")}
     terms: tuple[str, ...] = ("reconstruction", "clustering")
     losses = {name: [line[name] for line in lines] for name in terms if name in lines[0]}
-    epochs = [line["epoch"] + 1 for line in lines]
-    return _figure(plot_history(losses, metrics, epochs=epochs))
+    return _figure(plot_history(losses, metrics, epochs=list(scored)))
 
 
 def draw_theory(spec: Spec, scale: Scale, folder: Path, runs: Sequence[Descent]) -> list[Path]:
