@@ -188,6 +188,12 @@ class Assignment(NamedTuple):
 
 def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     """Give each row the nearest of the centres (k, d); on the sphere they have unit length."""
+    labels, best = nearest(rows, centers, geometry)
+    return Assignment(labels, to_distance(rows, best, geometry))
+
+
+def nearest(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
+    """The nearest centre of each row and its score, which is not finite where the row is not."""
     n, k = rows.shape[0], len(centers)
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
@@ -197,7 +203,7 @@ def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     for start in range(0, n, block):
         stop = min(start + block, n)
         _nearest(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
-    return Assignment(labels, to_distance(rows, best, geometry))
+    return labels, best
 
 
 def _nearest(

@@ -1,18 +1,38 @@
-"""Estimators with scikit-learn's contract, and `load` for what they saved."""
+"""Estimators with scikit-learn's contract, and `load` for what they saved.
+
+`DeepTELL` loads on first use: who clusters a table does not wait for its machinery.
+"""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tell.estimators._base import NotFittedError
-from tell.estimators.deep import DeepTELL
 from tell.estimators.tell import TELL
 from tell.exceptions import ModelFileError
 from tell.persistence import read_model
 
-__all__ = ["TELL", "DeepTELL", "NotFittedError", "load"]
+if TYPE_CHECKING:
+    from tell.estimators._deep_fast import FastRecipe
+    from tell.estimators._deep_paper import PaperRecipe
+    from tell.estimators.deep import DeepTELL
 
-_KINDS: dict[str, type[TELL] | type[DeepTELL]] = {"TELL": TELL, "DeepTELL": DeepTELL}
+__all__ = ["TELL", "DeepTELL", "FastRecipe", "NotFittedError", "PaperRecipe", "load"]
+
+_DEEP = {
+    "DeepTELL": "tell.estimators.deep",
+    "FastRecipe": "tell.estimators._deep_fast",
+    "PaperRecipe": "tell.estimators._deep_paper",
+}
+_KINDS = ("TELL", "DeepTELL")
+
+
+def __getattr__(name: str) -> object:
+    if name in _DEEP:
+        return getattr(import_module(_DEEP[name]), name)
+    raise AttributeError(f"module 'tell.estimators' has no attribute {name!r}")
 
 
 def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
@@ -25,4 +45,8 @@ def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
         raise ModelFileError(
             f"{folder}: its kind must be one of {', '.join(_KINDS)}, got {saved.kind!r}"
         )
-    return _KINDS[saved.kind]._from_saved(saved)
+    if saved.kind == "TELL":
+        return TELL._from_saved(saved)
+    from tell.estimators.deep import DeepTELL
+
+    return DeepTELL._from_saved(saved)

@@ -1,8 +1,9 @@
-"""One sentence for every option out of its range."""
+"""One sentence for every option out of its range, and for a fit that calls for another one."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tell.core.engine import Fit
 from tell.core.rows import Rows
 from tell.core.seeding import Seeding
-from tell.exceptions import InputError, ParameterError
+from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 
 if TYPE_CHECKING:
     from tell.estimators._rows import Scaling
@@ -89,3 +91,21 @@ def given_centers(model: TELL, scaling: Scaling, example: Tensor) -> Seeding | T
             raise ParameterError("init must hold no centre of zeros on the sphere; give directions")
         centers = centers / length
     return torch.from_numpy(centers).to(example)
+
+
+def warn_about(model: TELL, fit: Fit) -> None:
+    """Say what the user should know of a fit; call it from the public method."""
+    empty = int((fit.counts == 0).sum())
+    if empty:
+        message = (
+            f"{empty} of n_clusters={model.n_clusters} clusters are empty, because fewer rows "
+            "are distinct; lower n_clusters"
+        )
+    elif not fit.descent.converged:
+        message = (
+            f"stopped at max_iter={model.max_iter} before a step lowered the loss by less than "
+            f"tol={model.tol}; raise max_iter"
+        )
+    else:
+        return
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)

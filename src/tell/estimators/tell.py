@@ -19,16 +19,16 @@ from sklearn.utils import ClassifierTags
 
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import Geometry
-from tell.core.rows import Rows, assign, exact_distances
+from tell.core.rows import Rows, assign, exact_distances, nearest
 from tell.core.stream import grown, step, stream_state
 from tell.data.sources import Source, is_array_like, open_source
 from tell.estimators._base import check_finite, draw_seed, read_matrix, unchanged_on_error
 from tell.estimators._learned import Learned
-from tell.estimators._options import check_options, check_rows, given_centers
+from tell.estimators._options import check_options, check_rows, given_centers, warn_about
 from tell.estimators._rows import Floats, Scaling, check_weights, join, to_rows
 from tell.estimators._source import label_chunks, read_sample
 from tell.estimators._tell_file import describe, restore, tensors_of
-from tell.exceptions import ConvergenceWarning, DriftWarning, InputError
+from tell.exceptions import DriftWarning, InputError
 from tell.persistence import SavedModel, write_model
 from tell.progress import progress
 
@@ -161,7 +161,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 fit = self._fit_array(X, weight, draw_seed(self.random_state))
             else:
                 fit = self._fit_source(_open(X, sample_weight), draw_seed(self.random_state))
-            self._warn(fit)
+            warn_about(self, fit)
         return self
 
     def _fit_array(self, X: Any, weight: Floats | None, seed: int) -> Fit:
@@ -173,8 +173,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
         self._adopt(fit, scaling)
-        nearest = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
-        self.labels_ = _labels(nearest.labels)
+        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
+        self.labels_ = _labels(own.labels)
         return fit
 
     def _fit_source(self, source: Source, seed: int) -> Fit:
@@ -213,23 +213,6 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             )
             bar.update(self.max_iter, loss=fit.loss)
         return fit
-
-    def _warn(self, fit: Fit) -> None:
-        empty = int((fit.counts == 0).sum())
-        if empty:
-            warnings.warn(
-                f"{empty} of n_clusters={self.n_clusters} clusters are empty, because fewer rows "
-                "are distinct; lower n_clusters",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        elif not fit.descent.converged:
-            warnings.warn(
-                f"stopped at max_iter={self.max_iter} before a step lowered the loss by less than "
-                f"tol={self.tol}; raise max_iter",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def _adopt(self, fit: Fit, scaling: Scaling) -> None:
         self._scaling = scaling
@@ -328,8 +311,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _assign(self, X: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
         rows = self._rows(X)
-        nearest = assign(rows, self._state.centers.to(rows.example), self.geometry)
-        return _labels(nearest.labels), nearest.distances.cpu().numpy()
+        found = assign(rows, self._state.centers.to(rows.example), self.geometry)
+        return _labels(found.labels), found.distances.cpu().numpy()
 
     def _open_fitted(self, data: Any, sample_weight: Any = None) -> Source:
         source = _open(data, sample_weight)
@@ -343,7 +326,12 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             source = self._open_fitted(X)
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, bar).labels
-        return self._assign(self._read_matrix(X, reset=False))[0]
+        X = self._read_matrix(X, reset=False)
+        rows = to_rows(self._scaling.apply(X), None, self.device)
+        labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
+        if not torch.isfinite(scores.sum()):  # one look at the scores instead of at all of X
+            check_finite(self, X, rows)
+        return _labels(labels)
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""

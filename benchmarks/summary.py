@@ -1,0 +1,166 @@
+"""Write the README's result tables from the committed results files; no number is typed by hand.
+
+python benchmarks/summary.py            # rewrite the part between the markers
+python benchmarks/summary.py --check    # exit code 1 if the README is out of date
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
+
+
+def read(name: str) -> dict[str, Any] | None:
+    """Return what a benchmark recorded, if it has run."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def shallow() -> list[str]:
+    """Return speed and loss on arrays."""
+    found = read("shallow")
+    if found is None:
+        return []
+    names = ["TELL", "TELL(tol=0.01)", "KMeans", "MiniBatchKMeans", "faiss"]
+    patience = found["settings"]["patience_seconds"]
+    rows = []
+    for case, result in found["results"].items():
+        cells = [
+            f"{result[who]['seconds']:.2f} s, {result[who]['loss']:.3f}"
+            if result[who]["seconds"]
+            else f"over {patience:.0f} s"
+            for who in names
+        ]
+        rows.append([case, *cells, f"{result['predict_over_bare']:.2f}"])
+    return [
+        "### Arrays: median seconds of a fit with labels, and mean loss",
+        "",
+        *table(["data", *names, "predict / bare matmul + argmax"], rows),
+        "",
+        f"`n_init=1` for all, unit vectors, {found['settings']['rounds']} interleaved rounds, each "
+        "competitor in a process of its own. faiss trains on 256 rows per cluster, which makes it "
+        "fast and its loss high.",
+        "",
+        *against_fastest(found["results"]),
+    ]
+
+
+def against_fastest(results: dict[str, Any]) -> list[str]:
+    """Return our speed against the fastest peer, beside the loss it stopped at."""
+    rows = []
+    for case, result in results.items():
+        ours = [
+            f"{result[who]['times_faster_than_fastest_peer']:.1f}×, "
+            f"{100 * result[who]['loss_against_fastest_peer']:+.1f} % loss"
+            for who in ("TELL(tol=0.01)", "TELL")
+        ]
+        rows.append([case, result["fastest_peer"], *ours])
+    header = ["data", "fastest peer", "`TELL(tol=0.01)` is faster by", "`TELL()` by"]
+    return table(header, rows)
+
+
+def quality() -> list[str]:
+    """Return how good the optima are."""
+    found = read("shallow_quality")
+    if found is None:
+        return []
+    rows = [
+        [
+            name,
+            str(result["seeds"]),
+            f"{result['tell_mean']:.5g}",
+            f"{result['kmeans_best']:.5g}",
+            f"{result['mean_above_their_best_percent']:+.3f} %",
+        ]
+        for name, result in found["results"].items()
+    ]
+    header = ["data, geometry", "seeds", "`TELL` mean loss", "best of `KMeans`", "difference"]
+    return [
+        "### Optima: the mean over seeds against the best `KMeans` run of them all",
+        "",
+        *table(header, rows),
+    ]
+
+
+def deep() -> list[str]:
+    """Return what DeepTELL reaches, the run chosen by the clustering loss."""
+    rows = []
+    for file in sorted(RESULTS.glob("deep-*.jsonl")):
+        runs = [json.loads(line) for line in file.read_text().splitlines()]
+        best = min(runs, key=lambda run: run["loss"])
+        scores = [f"{100 * best['scores'][name]:.2f}" for name in ("acc", "nmi", "ari")]
+        median = statistics.median(100 * run["scores"]["acc"] for run in runs)
+        worst = min(100 * run["scores"]["acc"] for run in runs)
+        minutes = statistics.median(run["seconds"] for run in runs) / 60
+        rows.append(
+            [
+                runs[0]["data"],
+                runs[0]["recipe"].partition("Recipe")[0].lower(),
+                runs[0]["augment"] or "none",
+                str(len(runs)),
+                *scores,
+                f"{median:.2f}",
+                f"{worst:.2f}",
+                f"{minutes:.1f}",
+            ]
+        )
+    if not rows:
+        return []
+    header = ["data", "recipe", "augmentation", "seeds", "ACC", "NMI", "ARI"]
+    return [
+        "### Learned features: `DeepTELL`, run chosen by the smallest clustering loss",
+        "",
+        *table([*header, "median ACC", "lowest ACC", "minutes a run"], rows),
+    ]
+
+
+def streams() -> list[str]:
+    """Return the speed of learning as rows come."""
+    found = read("stream")
+    if found is None:
+        return []
+    rows = [[question, f"{result['ratio']:.2f}×"] for question, result in found["results"].items()]
+    return ["### Streams: speed against the peer", "", *table(["question", "ratio"], rows)]
+
+
+def render() -> str:
+    """Return everything between the markers."""
+    parts = [part for part in (shallow(), quality(), deep(), streams()) if part]
+    lines = ["## Measured", ""]
+    for part in parts:
+        lines += [*part, ""]
+    lines.append(
+        "2 cores, no GPU. Every number is from `benchmarks/results/` (command, seeds, versions and "
+        "machine inside), rewritten here by `python benchmarks/summary.py`; `make bench` measures "
+        "again."
+    )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    fresh = f"{before}{BEGIN}\n{render()}\n{END}{after}"
+    if "--check" in sys.argv:
+        return int(fresh != text)
+    readme.write_text(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
