@@ -8,7 +8,6 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_moons
-from tell.metrics import accuracy
 
 from tell.baselines import make
 from tell.baselines.lsc import landmark_codes, left_singular_vectors
@@ -16,6 +15,7 @@ from tell.baselines.neighbours import directed_graph, nearest_rows
 from tell.baselines.nmf import GraphNMF, objective, update
 from tell.baselines.spectral import spectral_labels
 from tell.baselines.zac import ZAC, log_zeta, popularity
+from tell.metrics import accuracy
 
 
 @pytest.mark.filterwarnings("ignore:Graph is not fully connected")  # the moons are apart

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tell.metrics import accuracy
 
 from tell.baselines import make
 from tell.baselines.slrr import residual_labels
@@ -16,6 +15,7 @@ from tell.baselines.subspace import (
     low_rank_representation,
     unit_columns,
 )
+from tell.metrics import accuracy
 
 
 def planted_subspaces(per_subspace=60, noise=0.0, seed=0):
