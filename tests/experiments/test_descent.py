@@ -31,6 +31,7 @@ def test_recorded_runs_stay_below_epsilon_and_the_bound(
     assert max(run.gradient) <= run.epsilon
     assert max(run.gradient) <= run.gradient_limit
     assert bool((run.gap <= run.bound).all())
+    assert float(run.bound[-1]) >= run.limit >= 0
     assert run.loss[-1] < run.loss[0]
 
 

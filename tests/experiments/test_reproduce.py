@@ -108,6 +108,8 @@ def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert tell("table6", "--out", tmp_path).exit_code == 0
     assert len(ran) == 5  # four runs, the interrupted one twice
     assert ran[1] == ran[2]
+    assert tell("table6", "--out", tmp_path, "--retry", "--only", "/adam/").exit_code == 0
+    assert len(ran) == 6  # a failure is a result, until it is told to try again
     assert len(list(tmp_path.rglob("*.part"))) == 0
 
 

@@ -69,6 +69,7 @@ def command(
         Path | None,
         typer.Option("--data-dir", help="Folder with the data sets' files; default: $TELL_DATA."),
     ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what has failed.")] = False,
     status: Annotated[
         bool, typer.Option("--status", help="Only say what is done and what is missing.")
     ] = False,
@@ -96,13 +97,22 @@ def command(
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
     if not (status or render):
-        _run(specs, size, Workshop(folder, data_dir, features), only or [], quiet=quiet)
+        shop = Workshop(folder, data_dir, features)
+        _run(specs, size, shop, only or [], retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)
     _report(specs, size, folder, json=json)
 
 
-def _run(specs: list[Spec], scale: Scale, shop: Workshop, only: list[str], *, quiet: bool) -> None:
+def _run(
+    specs: list[Spec],
+    scale: Scale,
+    shop: Workshop,
+    only: list[str],
+    *,
+    retry: bool,
+    quiet: bool,
+) -> None:
     from tell.experiments.figures import draw_theory
     from tell.experiments.run import plan, run_missing
     from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
@@ -111,7 +121,7 @@ def _run(specs: list[Spec], scale: Scale, shop: Workshop, only: list[str], *, qu
         if not quiet and result is not None:
             say(f"[{number}/{total}] {run.place}: {_outcome(result)}")
 
-    run_missing(plan(specs, scale, only), shop, watch)
+    run_missing(plan(specs, scale, only), shop, watch, retry=retry)
     for spec in specs:
         if not only and spec.kind == "theory" and not read_verdicts(shop.folder, scale):
             descents = record_descents(spec, scale)

@@ -18,7 +18,14 @@ from tell.core.layer import ClusterLayer
 from tell.core.loop import Loop
 from tell.core.objective import Losses, Objective
 from tell.core.rows import DenseRows
-from tell.core.theory import convexity_defect, epsilon, gradient_limit, suboptimality_bound
+from tell.core.theory import (
+    convexity_defect,
+    epsilon,
+    fixed_length_limit,
+    fixed_step_limit,
+    gradient_limit,
+    suboptimality_bound,
+)
 
 #: (step number from 0, length of the gradient) -> η_t, for a first step η.
 STEP_RULES: dict[str, Callable[[float], Callable[[int, float], float]]] = {
@@ -64,11 +71,20 @@ class Descent:
 
     @property
     def bound(self) -> Tensor:
-        """Theorem 2 with ε (T,); for the fixed length with the observed gradients, as lemma 2."""
-        length: Tensor | float = self.epsilon
+        """Theorem 2 with ε (T,): for the fixed length with the shortest steps that ε allows."""
+        steps = torch.tensor(self.step)
         if self.rule == "fixed length":
-            length = torch.tensor(self.gradient)
-        return suboptimality_bound(torch.tensor(self.step), length, self.distance)
+            steps = steps * torch.tensor(self.gradient) / self.epsilon
+        return suboptimality_bound(steps, self.epsilon, self.distance)
+
+    @property
+    def limit(self) -> float:
+        """Where that bound goes for endlessly many steps: lemma 1, lemma 2, or 0."""
+        if self.rule == "fixed size":
+            return fixed_step_limit(self.step[0], self.epsilon)
+        if self.rule == "fixed length":
+            return fixed_length_limit(self.step[0] * self.gradient[0], self.epsilon)
+        return 0.0
 
     @property
     def sharp_bound(self) -> Tensor:
@@ -87,6 +103,7 @@ class Descent:
             "gradient_limit": self.gradient_limit,
             "gap": float(self.gap[-1]),
             "bound": float(self.bound[-1]),
+            "limit": self.limit,
             "sharp_bound": float(self.sharp_bound[-1]),
             "below_bound": bool((self.gap <= self.bound).all()),
             "below_sharp_bound": bool((self.gap <= self.sharp_bound).all()),

@@ -50,15 +50,20 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
     return sorted(wanted, key=lambda run: run.seed)
 
 
-def run_missing(runs: Sequence[Run], shop: Workshop, watch: Watch | None = None) -> None:
+def run_missing(
+    runs: Sequence[Run], shop: Workshop, watch: Watch | None = None, *, retry: bool = False
+) -> None:
     """Run what has no result yet; a failure is a result too, and the others go on.
+
+    `retry` tries again what has failed; what lacked its data is tried again in any case.
 
     `watch(run, number, total, result)` hears of every run: with None before it starts.
     """
     say = watch or (lambda run, number, total, result: None)
+    open_ends = {"unavailable", "failed"} if retry else {"unavailable"}
     for number, run in enumerate(runs, start=1):
         result = read_result(shop.folder, run)
-        if result is None or result.status == "unavailable":
+        if result is None or result.status in open_ends:
             say(run, number, len(runs), None)
             result = execute(run, shop)
             write_result(shop.folder, run, result)

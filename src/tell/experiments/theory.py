@@ -58,15 +58,15 @@ def theory_page(verdicts: Sequence[dict[str, Any]]) -> str:
     """Write the table of verdicts and what follows from it."""
     head = (
         "| Step | Start | τ | largest ‖∇L‖ | ε (theorem 1) | 1 + 2 ln k | gap | bound, ε | "
-        "bound, met gradients | steps that are not convex |"
+        "its limit (lemmas) | bound, met gradients | steps that are not convex |"
     )
-    lines = [head, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [head, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for v in verdicts:
         held = f"{v['sharp_bound']:.3f}" + ("" if v["below_sharp_bound"] else " **broken**")
         lines.append(
             f"| {v['rule']} | {v['start']} | {v['temperature']:g} | {v['largest_gradient']:.3f} | "
             f"{v['epsilon']:.2f} | {v['gradient_limit']:.2f} | {v['gap']:.4f} | {v['bound']:.2f} | "
-            f"{held} | {v['not_convex']:.0%} |"
+            f"{v['limit']:.2f} | {held} | {v['not_convex']:.0%} |"
         )
     return "\n".join([*lines, "", *_words(verdicts)]) + "\n"
 
