@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -65,6 +65,12 @@ class Fit:
     def centers(self) -> Tensor:
         """The centres, of shape (k, d)."""
         return self.descent.centers
+
+    def without_rows(self) -> Fit:
+        """The same fit, with the memory of its sample given back."""
+        rows = self.descent.rows
+        none = rows.take(torch.empty(0, dtype=torch.long, device=rows.example.device))
+        return replace(self, descent=self.descent._replace(rows=none), runs=[])
 
 
 def step_to(part: Totals, centers: Tensor, geometry: Geometry) -> Tensor:

@@ -147,7 +147,7 @@ class ClusterLayer(nn.Module):
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.weight.dtype)
             if self.geometry == "sphere":
-                # Eq. 11: with β = 1 and b = −1 the squared distance is 2 − Wᵀx.
+                # Eq. 12: with β = 1 and b = −1 the squared distance is 2 − Wᵀx.
                 return _unit(z) @ self.weight.T / self.alpha - 2
             # Distances stay when all moves along: near the origin float32 keeps their digits.
             middle = self.centers.detach().mean(dim=0)

@@ -122,7 +122,7 @@ class Reconstruction(Objective):
 
 
 class Clustering(Objective):
-    """`L_rec + λ L_clu` (eq. 16) with the means of the authors' program.
+    """`L_rec + λ L_clu` (eq. 15) with the means of the authors' program.
 
     `L_rec` is a mean over samples and pixels, `L_clu` one over samples and clusters, so that λ
     has the same effect for every image size and every number of clusters.

@@ -260,7 +260,7 @@ def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
     per_row = rows.inverse_length if geometry == "sphere" else rows.length.square()  # 1/√β or β
     per_row = per_row if scores.ndim == 1 else per_row[:, None]
     if geometry == "sphere":
-        return (scores * per_row).mul_(-2).add_(2).clamp_(min=0)  # Eq. 11
+        return (scores * per_row).mul_(-2).add_(2).clamp_(min=0)  # Eq. 12
     return (per_row - 2 * scores).clamp_(min=0)  # Eq. 6
 
 

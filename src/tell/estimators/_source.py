@@ -45,36 +45,30 @@ def read_sample(source: Source, seed: int, bar: Bar) -> Sample:
     """Read a source once; keep everything if it is small, else a uniform sample (reservoir)."""
     capacity = max(1, SAMPLE_BYTES // (4 * source.n_features))
     rng = np.random.default_rng(seed)
-    kept: list[NDArray[np.float32]] = []
-    reservoir = np.empty((0, source.n_features), dtype=np.float32)
+    # Pages that are never written take no memory: a small source costs no more than itself.
+    kept = np.empty((capacity, source.n_features), dtype=np.float32)
     seen = 0
     mean: Floats = np.zeros(source.n_features)
     squares: Floats = np.zeros(source.n_features)
     for chunk in source.chunks():
-        count = len(chunk.X)
         mean, squares = _merge_moments(mean, squares, seen, chunk.X)
-        room = capacity - seen
-        if room > 0:
-            kept.append(chunk.X[:room])
-        if count > room:
-            if kept:
-                reservoir, kept = np.concatenate(kept), []
+        room = min(max(capacity - seen, 0), len(chunk.X))
+        kept[seen : seen + room] = chunk.X[:room]
+        if room < len(chunk.X):
             if not source.rereadable:
                 raise InputError(
                     f"{source.name} can be read once and is larger than memory allows for; fit "
                     "needs a second pass: use partial_fit, or write it to a file first"
                 )
-            first = max(room, 0)
             # Row i (from 0) replaces one of the kept with probability capacity / (i + 1).
-            places = rng.integers(0, np.arange(seen + first, seen + count) + 1)
+            places = rng.integers(0, np.arange(seen + room, seen + len(chunk.X)) + 1)
             wins = places < capacity
-            reservoir[places[wins]] = chunk.X[first:][wins]
-        seen += count
+            kept[places[wins]] = chunk.X[room:][wins]
+        seen += len(chunk.X)
         bar.update(seen)
     if not seen:
         raise InputError(f"{source.name} must hold at least one row, got none")
-    X = np.concatenate(kept) if kept else reservoir
-    return Sample(X, seen, mean, squares / seen)
+    return Sample(kept[: min(seen, capacity)], seen, mean, squares / seen)
 
 
 def _merge_moments(
@@ -103,15 +97,17 @@ class Labelled:
 
 def label_chunks(source: Source, assign: Assign, bar: Bar | None = None) -> Labelled:
     """Assign every row of a source, chunk by chunk."""
-    labels: list[NDArray[np.int32]] = []
+    labels = np.empty(source.n_rows or 0, dtype=np.int32)
     loss, seen = 0.0, 0
     for chunk in source.chunks():
         found, distances = assign(chunk.X)
-        labels.append(found)
+        if seen + len(found) > len(labels):  # a stream does not know its length: double
+            labels = np.resize(labels, max(2 * len(labels), seen + len(found)))
+        labels[seen : seen + len(found)] = found
         loss += float(distances.sum(dtype=np.float64))
         seen += len(found)
         if bar is not None:
             bar.update(seen, loss=loss / seen)
     if not seen:
         raise InputError(f"{source.name} must hold at least one row, got none")
-    return Labelled(np.concatenate(labels), loss / seen)
+    return Labelled(labels[:seen], loss / seen)

@@ -187,6 +187,8 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         scaling = sample.scaling(self.geometry, self.standardize)
         fit = self._fit_rows(to_rows(scaling.apply(sample.X), None, self.device), scaling, seed)
         self._adopt(fit, scaling)
+        fit = fit.without_rows()
+        del sample  # the labels may need the room
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
             found = label_chunks(source, self._assign, bar)
         self.labels_, self.loss_ = found.labels, found.loss
