@@ -32,7 +32,8 @@ RESULTS = Path(__file__).parent / "results"
 def images_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a named data set as images (n, c, h, w) and its labels."""
     data = load(name)
-    return np.asarray(data.X).reshape(-1, *data.shape), np.asarray(data.y)
+    pixels = np.asarray(data.X, dtype=np.float32) / data.scale
+    return pixels.reshape(-1, *data.shape), np.asarray(data.y)
 
 
 def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def check_every_result_says_how_it_was_made(folder: Path) -> None:
         assert set(result.scores) >= {"acc", "nmi", "ari", "v_measure"}
         assert result.facts["versions"]["torch"]
         assert result.facts["machine"]["cores"] >= 1
-        assert result.facts["command"].startswith("tell ")
+        assert result.facts["command"].startswith("tell")
         if run.method.estimator == "deep-tell":
             assert result.runs[0]["chosen"]
             assert {"acc", "nmi", "ari", "seconds"} <= set(result.history[-1])
