@@ -123,6 +123,7 @@ def main() -> None:
         print(json.dumps({**found, "peak_gib": peak_memory()}))
         return
     began = time.perf_counter()
+    options.folder.mkdir(parents=True, exist_ok=True)
     path = options.folder / f"tell-large-{options.rows}.parquet"
     if not path.exists():
         write_file(path, options.rows)

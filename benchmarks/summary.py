@@ -136,9 +136,25 @@ def streams() -> list[str]:
     return ["### Streams: speed against the peer", "", *table(["question", "ratio"], rows)]
 
 
+def large_file() -> list[str]:
+    """Return memory and time for a file larger than we want in memory."""
+    found = read("large_file")
+    if found is None:
+        return []
+    result, rows = found["results"], found["settings"]["rows"]
+    return [
+        "### Files larger than memory",
+        "",
+        f"A Parquet file of {rows / 1e6:.0f}M rows: peak memory "
+        f"{result['tell']['peak_gib']:.2f} GiB; a pass of `fit` takes "
+        f"{result['fit_per_pass_to_bare']:.2f}, of `predict` {result['predict_to_bare']:.2f} of "
+        "the time of a bare pyarrow scan with matmul and argmax.",
+    ]
+
+
 def render() -> str:
     """Return everything between the markers."""
-    parts = [part for part in (shallow(), quality(), deep(), streams()) if part]
+    parts = [part for part in (shallow(), quality(), deep(), streams(), large_file()) if part]
     lines = ["## Measured", ""]
     for part in parts:
         lines += [*part, ""]
