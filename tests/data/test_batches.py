@@ -62,7 +62,7 @@ def test_every_row_comes_once_in_an_order_fixed_by_the_seed(
     first = read(0)
     np.testing.assert_array_equal(multiset(first), X)
     np.testing.assert_array_equal(read(0), first)
-    if rows > 50:
+    if rows > 50 and buffer_rows > 20:  # fewer can fall into the same order by chance
         assert (read(1) != first).any()
         assert (first != X).any()
 

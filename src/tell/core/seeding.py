@@ -97,8 +97,17 @@ def _best_of(
     candidates = _draw(closest * weights, weights, n_candidates, generator)
     distances = all_distances(rows, as_centers(rows, candidates, geometry), geometry)
     distances = torch.minimum(distances, closest[:, None])
-    winner = (weights @ distances).argmin()
+    winner = _first_smallest(weights @ distances)
     return candidates[winner], distances[:, winner]
+
+
+def _first_smallest(values: Tensor) -> Tensor:
+    """Position of the first value that is the smallest but for rounding.
+
+    Two rows of a pair serve equally well: rounding must not decide between them.
+    """
+    slack = values.abs().max() * torch.finfo(values.dtype).eps ** 0.5
+    return (values <= values.min() + slack).to(torch.uint8).argmax()
 
 
 def _draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -121,7 +130,7 @@ def revive(
     loss = assignment.distances * (seedable(rows, geometry) > 0)
     revived = []
     for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
-        worst = loss.argmax()
+        worst = _first_smallest(-loss)
         own = rows.take(worst[None])
         if loss[worst] <= 0 or not exact_distances(own, centers, geometry).all():
             break
@@ -146,7 +155,9 @@ def relocate(
     use = weights.new_zeros(len(centers))
     use.index_add_(0, nearest.labels, weights * (second - nearest.distances))
     closest, trial = nearest.distances, centers.clone()
-    for useless in use.argsort()[:count]:
+    unit = use.max().clamp(min=1e-30) * torch.finfo(use.dtype).eps ** 0.5
+    steps = use / unit  # what is equal but for rounding becomes equal
+    for useless in steps.round().argsort(stable=True)[:count]:
         target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
         trial[useless] = as_centers(rows, target[None], geometry)[0]
     return trial
