@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from river import cluster
 from sklearn.cluster import MiniBatchKMeans
 
@@ -66,8 +67,8 @@ def by_rows(learn: Callable[[dict[int, float]], Any], X: np.ndarray) -> Callable
 
 def bare(X: np.ndarray, batch: int) -> Callable[[], int]:
     """Return a round of nothing but the product with the centres and the search for the largest."""
-    centers = np.ascontiguousarray(X[:CLUSTERS].T)
-    return by_batches(lambda rows: (rows @ centers).argmax(axis=1), X, batch)
+    centers = torch.from_numpy(X[:CLUSTERS].copy())  # torch: one pool of threads for both
+    return by_batches(lambda rows: (torch.from_numpy(rows) @ centers.T).argmax(dim=1), X, batch)
 
 
 def questions(X: np.ndarray) -> dict[str, tuple[Callable[[], int], Callable[[], int]]]:

@@ -238,7 +238,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         with unchanged_on_error(self):
             check_options(self)
             if is_array_like(X):
-                X = read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
+                X = self._read_batch(X)
                 return self._learn_array(X, check_weights(sample_weight, X))
             source = _open(X, sample_weight)
             if hasattr(self, "n_features_in_"):
@@ -248,6 +248,12 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             for chunk in source.chunks():
                 self._learn_array(chunk.X, None)
             return self
+
+    def _read_batch(self, X: Any) -> Any:
+        if hasattr(self, "_state") and not self._pending:
+            return self._read_matrix(X, reset=False)
+        # Rows that wait for the seeding must be finite before they are kept.
+        return read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
 
     def _learn_array(self, X: Any, weight: Floats | None) -> Self:
         if weight is None or weight.all():
