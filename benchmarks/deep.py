@@ -1,8 +1,10 @@
 """How long an epoch of the paper's procedure takes: our loop against a plain PyTorch one.
 
-Both do the same arithmetic: the paper's network, batch 256, Adadelta, reconstruction + clustering
-loss, normalised centre gradients. The plain one is what one writes from the paper: eager modules, a
-`DataLoader`, one optimiser. Rounds are interleaved and the median ratio is reported.
+Both do the same arithmetic in float32: the paper's network, batch 256, Adadelta, reconstruction +
+clustering loss, normalised centre gradients. The plain one is what one writes from the paper: eager
+modules, a `DataLoader`, one optimiser. Each side has a process of its own, because ours changes how
+memory is allocated; they take turns, one waits while the other runs, and the median ratio of the
+rounds is reported. Run it on an idle machine.
 
     python benchmarks/deep.py --network cnn fcn --rounds 5
 """
@@ -10,14 +12,18 @@ loss, normalised centre gradients. The plain one is what one writes from the pap
 from __future__ import annotations
 
 import argparse
-import json
+import multiprocessing
+import os
 import statistics
 import time
+from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from recording import record
 from tell.core.autoencoder import build_autoencoder
 from tell.core.loop import Hook, Loop, Record
 from tell.estimators._deep_networks import new_model
@@ -26,7 +32,47 @@ from tell.estimators._deep_run import Control, Task, train
 from tell.estimators.deep import DeepTELL
 
 ALPHA = 0.001
+BATCH = 256
 MNIST_ROWS = 70_000
+EPOCHS_PER_ROUND = 2  # one in which the centres feel the clustering loss, one of the encoder
+
+
+def rows_of(n: int) -> torch.Tensor:
+    """Return images of noise: their values do not change how long a step takes."""
+    return torch.rand(n, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+
+
+# --- the plain side ----------------------------------------------------------------------------
+
+
+def plain_cnn() -> tuple[nn.Sequential, nn.Sequential]:
+    """Write down the paper's convolutional network."""
+
+    def down(channels: int, out: int, stride: int) -> list[nn.Module]:
+        return [nn.Conv2d(channels, out, 3, stride, 1), nn.BatchNorm2d(out), nn.ReLU()]
+
+    def up(channels: int, out: int, stride: int) -> list[nn.Module]:
+        conv = nn.ConvTranspose2d(channels, out, 3, stride, 1, output_padding=stride - 1)
+        return [conv, nn.BatchNorm2d(out), nn.ReLU()]
+
+    encoder = [*down(1, 16, 1), *down(16, 32, 2), *down(32, 32, 1), *down(32, 16, 2), nn.Flatten()]
+    encoder += [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)]
+    decoder = [nn.Linear(10, 256), nn.ReLU(), nn.Linear(256, 784), nn.Unflatten(1, (16, 7, 7))]
+    decoder += [*up(16, 32, 2), *up(32, 32, 1), *up(32, 16, 2), nn.ConvTranspose2d(16, 1, 3, 1, 1)]
+    return nn.Sequential(*encoder), nn.Sequential(*decoder, nn.Sigmoid())
+
+
+def plain_fcn() -> tuple[nn.Sequential, nn.Sequential]:
+    """Write down the paper's fully connected network."""
+    encoder: list[nn.Module] = [nn.Flatten()]
+    for wide, narrow in ((784, 500), (500, 500), (500, 2000)):
+        encoder += [nn.Dropout(0.2), nn.Linear(wide, narrow), nn.ReLU()]
+    encoder += [nn.Dropout(0.2), nn.Linear(2000, 10)]
+    decoder: list[nn.Module] = []
+    for narrow, wide in ((10, 2000), (2000, 500), (500, 500)):
+        decoder += [nn.Linear(narrow, wide), nn.ReLU()]
+    decoder += [nn.Linear(500, 784), nn.Sigmoid(), nn.Unflatten(1, (1, 28, 28))]
+    return nn.Sequential(*encoder), nn.Sequential(*decoder)
 
 
 class PlainLoop:
@@ -34,23 +80,34 @@ class PlainLoop:
 
     def __init__(self, network: str, x: torch.Tensor) -> None:
         torch.manual_seed(0)
-        self.encoder, self.decoder = build_autoencoder(network, x.shape[1:])
+        self.encoder, self.decoder = plain_cnn() if network == "cnn" else plain_fcn()
+        self.start_like_ours(network)
         self.weight = nn.Parameter(torch.empty(10, 10))
         nn.init.kaiming_uniform_(self.weight)
         self.project()
         parameters = [*self.encoder.parameters(), *self.decoder.parameters(), self.weight]
         self.optimizer = torch.optim.Adadelta(parameters)
-        self.loader = DataLoader(TensorDataset(x), batch_size=256, shuffle=True, drop_last=True)
+        self.loader = DataLoader(TensorDataset(x), batch_size=BATCH, shuffle=True, drop_last=True)
         self.epoch_number = 0
 
+    @torch.no_grad()
+    def start_like_ours(self, network: str) -> None:
+        """Copy the start of our networks, which fails unless both have the same layers."""
+        plain = [*self.encoder.parameters(), *self.decoder.parameters()]
+        encoder, decoder = build_autoencoder(network, (1, 28, 28))
+        ours = [*encoder.parameters(), *decoder.parameters()]
+        for mine, theirs in zip(plain, ours, strict=True):
+            mine.set_(theirs.detach().reshape(mine.shape))
+
+    @torch.no_grad()
     def project(self) -> None:
-        with torch.no_grad():
-            self.weight.copy_(nn.functional.normalize(self.weight, dim=1) * 2 * ALPHA)
+        """Put the centres back on the sphere."""
+        self.weight.copy_(nn.functional.normalize(self.weight, dim=1) * 2 * ALPHA)
 
     def epoch(self) -> None:
         """Train for one epoch."""
         for (x,) in self.loader:
-            z = self.encoder(x)
+            z = nn.functional.normalize(self.encoder(x), dim=1)
             reconstruction = nn.functional.mse_loss(self.decoder(z), x)
             if self.epoch_number % 2 == 0:
                 scores = z.detach() @ self.weight.T / ALPHA
@@ -67,54 +124,123 @@ class PlainLoop:
         self.epoch_number += 1
 
 
-class Interleave(Hook):
-    """After each of our epochs, time one of the plain loop."""
+def run_plain(turn: Connection, network: str, rows: int, epochs: int, threads: int) -> None:
+    """Train an epoch whenever it is our turn and say how long it took."""
+    torch.set_num_threads(threads)
+    plain = PlainLoop(network, rows_of(rows))
+    for _ in range(epochs):
+        turn.recv()
+        started = time.perf_counter()
+        plain.epoch()
+        turn.send(time.perf_counter() - started)
 
-    def __init__(self, plain: PlainLoop) -> None:
-        self.plain = plain
-        self.seconds: list[float] = []
+
+# --- our side ----------------------------------------------------------------------------------
+
+
+class TakeTurns(Hook):
+    """Wait for the turn before an epoch, say how long it took after it."""
+
+    def __init__(self, turn: Connection) -> None:
+        self.turn = turn
+
+    def on_epoch_start(self, loop: Loop) -> None:
+        """Wait."""
+        self.turn.recv()
+        self.started = time.perf_counter()
 
     def on_epoch_end(self, loop: Loop, record: Record) -> None:
-        """Run the other side."""
-        started = time.perf_counter()
-        self.plain.epoch()
-        self.seconds.append(time.perf_counter() - started)
+        """Hand over."""
+        self.turn.send(time.perf_counter() - self.started)
 
 
-def compare(network: str, rows: int, rounds: int, compiled: bool) -> dict[str, object]:
-    """Take turns, an even and an odd epoch each round; the first round is a warm-up."""
-    x = torch.rand(rows, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    interleave = Interleave(PlainLoop(network, x))
-    recipe = PaperRecipe(epochs=2 * (rounds + 1))
+def run_eager(turn: Connection, network: str, rows: int, epochs: int, threads: int) -> None:
+    """Train as `DeepTELL(10, encoder=network)` does."""
+    _run_ours(turn, network, rows, epochs, threads, compiled=False)
+
+
+def run_compiled(turn: Connection, network: str, rows: int, epochs: int, threads: int) -> None:
+    """Train as `DeepTELL(10, encoder=network, compiled=True)` does."""
+    _run_ours(turn, network, rows, epochs, threads, compiled=True)
+
+
+def _run_ours(
+    turn: Connection, network: str, rows: int, epochs: int, threads: int, *, compiled: bool
+) -> None:
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    x, recipe = rows_of(rows), PaperRecipe(epochs=epochs, batch_size=BATCH)
     model = new_model(DeepTELL(10, encoder=network), recipe, tuple(x.shape[1:]))
-    control = Control(hooks=[interleave], compiled=compiled)
-    history = train(recipe, Task(model, x, seed=0), control, "bench")
-    ours = [line["seconds"] for line in history][2:]
-    plain = interleave.seconds[2:]
-    ratios = [p / t for p, t in zip(plain, ours, strict=True)]
-    scale = MNIST_ROWS / rows
+    control = Control(hooks=[TakeTurns(turn)], compiled=compiled)
+    train(recipe, Task(model, x, seed=0), control, "bench")
+
+
+# --- the comparison ----------------------------------------------------------------------------
+
+SIDES = {"plain": run_plain, "eager": run_eager, "compiled": run_compiled}
+
+
+def take_turns(
+    sides: list[str], network: str, options: argparse.Namespace
+) -> list[dict[str, float]]:
+    """Return the seconds of every side for every round; the first round warms up."""
+    # One epoch more than is asked for: a side that has ended would clean up in the other's time.
+    epochs = EPOCHS_PER_ROUND * (1 + options.rounds) + 1
+    context = multiprocessing.get_context("spawn")
+    turns: dict[str, Connection] = {}
+    workers = []
+    for side in sides:
+        turns[side], theirs = context.Pipe()
+        arguments = (theirs, network, options.rows, epochs, options.threads)
+        workers.append(context.Process(target=SIDES[side], args=arguments, daemon=True))
+        workers[-1].start()
+        theirs.close()  # so that a side that fails ends the wait for its answer
+    rounds = [
+        {side: sum(_epoch(turn) for _ in range(EPOCHS_PER_ROUND)) for side, turn in turns.items()}
+        for _ in range(1 + options.rounds)
+    ]
+    for worker in workers:
+        worker.terminate()
+        worker.join()
+    return rounds
+
+
+def _epoch(turn: Connection) -> float:
+    turn.send("go")
+    return turn.recv()
+
+
+def compare(network: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return seconds per epoch of as many rows as MNIST has, and how many times faster we are."""
+    ours = "compiled" if options.compiled else "eager"
+    first, *rounds = take_turns(["plain", ours], network, options)
+    scale = MNIST_ROWS / options.rows / EPOCHS_PER_ROUND
+    ratios = [seconds["plain"] / seconds[ours] for seconds in rounds]
     return {
-        "network": network,
-        "compiled": compiled,
-        "threads": torch.get_num_threads(),
-        "plain_seconds_per_70000": statistics.median(plain) * scale,
-        "tell_seconds_per_70000": statistics.median(ours) * scale,
-        "median_ratio": statistics.median(ratios),
+        "plain_seconds_per_70000": statistics.median(r["plain"] for r in rounds) * scale,
+        "tell_seconds_per_70000": statistics.median(r[ours] for r in rounds) * scale,
+        "times_faster": statistics.median(ratios),
         "ratios": ratios,
-        "first_epochs_with_compilation": [line["seconds"] for line in history[:2]],
+        "warm_up_seconds": {"plain": first["plain"], "tell": first[ours]},
     }
 
 
 def main() -> None:
-    """Parse, compare, print one JSON line per network."""
+    """Compare, print and write results/deep_speed.json (deep_speed_compiled.json)."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--network", nargs="+", default=["cnn", "fcn"], choices=["cnn", "fcn"])
     parser.add_argument("--rows", type=int, default=25_600)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--compiled", action="store_true", help="our side with compiled=True")
     options = parser.parse_args()
+    settings = {**vars(options), "batch": BATCH, "wait_policy": os.environ.get("OMP_WAIT_POLICY")}
+    began, results = time.perf_counter(), {}
     for network in options.network:
-        print(json.dumps(compare(network, options.rows, options.rounds, not options.eager)))
+        results[network] = found = compare(network, options)
+        plain, tell = found["plain_seconds_per_70000"], found["tell_seconds_per_70000"]
+        print(f"{network}: plain {plain:.1f} s, tell {tell:.1f} s, {found['times_faster']:.2f}x")
+    record("deep_speed" + "_compiled" * options.compiled, settings, results, began=began)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tell.core.autoencoder import Crop, Pad, build_autoencoder, convolutional, fully_connected
+from tell.core.autoencoder import (
+    Autoencoder,
+    Crop,
+    FlattenImages,
+    Pad,
+    UnflattenImages,
+    build_autoencoder,
+    convolutional,
+    fully_connected,
+)
 from tell.exceptions import ParameterError
 
 
@@ -31,6 +42,51 @@ def test_crop_undoes_pad() -> None:
     padded = Pad(7, 9)(x)
     assert padded.shape == (2, 3, 8, 12)
     assert torch.equal(Crop(7, 9)(padded), x)
+
+
+def test_what_needs_no_padding_is_not_copied() -> None:
+    x = torch.rand(2, 3, 8, 12)
+    assert Pad(8, 12)(x) is x
+    assert Crop(8, 12)(x) is x
+
+
+def gradients(network: Autoencoder, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    (network.decoder(network.encoder(x)) - x).square().mean().backward()
+    return {name: p.grad for name, p in nn.ModuleList(network).named_parameters()}
+
+
+def test_images_stay_channels_last_forward_and_backward() -> None:
+    torch.manual_seed(0)
+    network, x = convolutional((3, 8, 12), 4), torch.rand(6, 3, 8, 12)
+    modules = nn.ModuleList(network).to(memory_format=torch.channels_last)
+    seen: list[torch.Tensor] = []
+
+    def watch(module: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+        seen.append(inputs[0])
+        output.register_hook(seen.append)
+
+    for module in modules.modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+            module.register_forward_hook(watch)
+    gradients(network, x.contiguous(memory_format=torch.channels_last))
+    assert len(seen) == 16
+    assert all(image.is_contiguous(memory_format=torch.channels_last) for image in seen)
+
+
+def test_memory_format_changes_neither_results_nor_gradients() -> None:
+    torch.manual_seed(0)
+    ours, x = convolutional((3, 8, 12), 4), torch.rand(6, 3, 8, 12)
+    plain = copy.deepcopy(ours)
+    replace = {FlattenImages: nn.Flatten(), UnflattenImages: nn.Unflatten(1, (16, 2, 3))}
+    for part in plain:
+        for place, module in enumerate(part):
+            part[place] = replace.get(type(module), module)
+    nn.ModuleList(ours).to(memory_format=torch.channels_last)
+    images = x.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(ours.encoder(images), plain.encoder(x))
+    theirs = gradients(plain, x)
+    for name, gradient in gradients(ours, images).items():
+        torch.testing.assert_close(gradient, theirs[name], rtol=1e-3, atol=1e-6, msg=name)
 
 
 def test_cnn_is_the_papers() -> None:

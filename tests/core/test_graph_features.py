@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from tell.core.graph_features import edge_directions, graph_features, principal_components
+from tell.core.graph_features import GraphFeatures, PrincipalComponents, edge_directions
 from tell.core.neighbours import nearest_neighbours
 
 
@@ -19,20 +19,26 @@ def test_a_ramp_points_one_way_only() -> None:
 
 def test_components_keep_distances_when_none_is_left_out() -> None:
     x = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
-    y = principal_components(x, 5)
+    y = PrincipalComponents(x, 5)(x)
     exact = {"compute_mode": "donot_use_mm_for_euclid_dist"}
     torch.testing.assert_close(torch.cdist(y, y, **exact), torch.cdist(x, x, **exact))
+
+
+def test_rows_that_come_later_are_seen_in_the_same_directions() -> None:
+    images = torch.rand(50, 1, 12, 12)
+    features = GraphFeatures(images)
+    torch.testing.assert_close(features(images)[7:9], features(images[7:9]))
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 3, 9), (2, 2, 2)])
 def test_tables_and_tiny_images_stay_as_they_are(shape: tuple[int, ...]) -> None:
     x = torch.randn(10, *shape)
-    assert torch.equal(graph_features(x), x.flatten(1))
+    assert torch.equal(GraphFeatures(x)(x), x.flatten(1))
 
 
 def test_neighbours_of_digits_are_digits_of_the_same_kind() -> None:
     digits = load_digits()
     y = torch.from_numpy(digits.target)
     images = torch.from_numpy(digits.images).float()[:, None] / 16
-    found = nearest_neighbours(graph_features(images), 10)
+    found = nearest_neighbours(GraphFeatures(images)(images), 10)
     assert (y[found.row] == y[:, None]).float().mean() > 0.94

@@ -47,15 +47,6 @@ def test_targets_adapt_if_they_may() -> None:
     assert objective.targets[0].tolist() == [1.0, 0.0]
 
 
-def test_rows_without_a_target_get_the_networks() -> None:
-    objective = on_the_axes()
-    objective.targets[1] = 0
-    objective.fill_targets(torch.tensor([[0.0, 1.0], [0.0, 1.0]]))
-    near = 1 / (1 + math.exp(-4))
-    assert objective.targets[0].tolist() == [1.0, 0.0]
-    assert objective.targets[1].tolist() == pytest.approx([1 - near, near], rel=1e-4)
-
-
 def test_a_partition_arrives_in_the_layer() -> None:
     torch.manual_seed(0)
     x = torch.randn(200, 4)

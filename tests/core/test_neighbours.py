@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tell.core import neighbours
-from tell.core.neighbours import memberships, nearest_neighbours
+from tell.core.neighbours import carry, memberships, nearest_neighbours
 
 
 @pytest.mark.parametrize("block", [1 << 27, 5000])
@@ -26,6 +26,25 @@ def test_neighbours_are_scikit_learns(block: int, monkeypatch: pytest.MonkeyPatc
     exact = torch.from_numpy(x)
     again = (exact[:, None] - exact[found.row]).norm(dim=2)
     torch.testing.assert_close(again, found.distance, rtol=1e-2, atol=1e-2)
+
+
+def test_a_row_is_as_near_as_its_nearest_version() -> None:
+    x = torch.tensor([[0.0], [10.0], [3.0]])
+    moved = torch.tensor([[0.0], [1.0], [3.0]])  # row 1 may also be at 1
+    found = nearest_neighbours(x, 1, [moved])
+    assert found.row.flatten().tolist() == [1, 2, 1]
+    assert found.distance.flatten().tolist() == [1.0, 7.0, 2.0]
+
+
+@pytest.mark.parametrize("block", [1 << 27, 5000])
+def test_carrying_is_a_vote_of_the_neighbours(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "SCORES_PER_BLOCK", block)
+    digits = load_digits()
+    known, x = (torch.from_numpy(digits.data[rows]).float() for rows in (np.s_[:300], np.s_[300:]))
+    votes = KNeighborsClassifier(7).fit(known, digits.target[:300]).predict_proba(x)
+    targets = torch.nn.functional.one_hot(torch.from_numpy(digits.target[:300])).float()
+    carried = carry(targets, known + 1e3, x + 1e3, 7).numpy()  # an offset does not matter
+    assert (np.abs(carried - votes).max(1) < 1e-5).mean() > 0.95  # but for ties
 
 
 def test_memberships_fall_off_and_add_up() -> None:

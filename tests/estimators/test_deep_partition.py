@@ -7,13 +7,17 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from tell.core.neighbours import nearest_neighbours
 from tell.estimators._deep_partition import find_partition, mixture, neighbour_graph
 from tell.metrics import accuracy
 
 
-def partition(x: torch.Tensor, k: int, **options: int) -> torch.Tensor:
+def partition(
+    x: torch.Tensor, k: int, graph_rows: torch.Tensor | None = None, **options: int
+) -> torch.Tensor:
     options = {"seed": 0, "neighbours": 15, "epochs": 100, **options}
-    return find_partition(x, k, visible=False, **options)
+    rows = torch.arange(len(x)) if graph_rows is None else graph_rows
+    return find_partition(x, k, graph_rows=rows, visible=False, **options)
 
 
 def test_digits_are_found_from_their_neighbours() -> None:
@@ -23,8 +27,21 @@ def test_digits_are_found_from_their_neighbours() -> None:
     assert accuracy(digits.target, found.argmax(1).numpy()) > 0.86  # k-means has 0.79
 
 
+def test_rows_outside_the_graph_follow_their_neighbours() -> None:
+    digits = load_digits()
+    x = torch.from_numpy(digits.images).float()[:, None] / 16
+    known = torch.arange(0, len(x), 2)
+    found = partition(x, 10, known)
+    inside = partition(x[known], 10)
+    torch.testing.assert_close(found[known], inside)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
+    own = accuracy(digits.target[::2], inside.argmax(1).numpy())
+    others = accuracy(digits.target[1::2], found[1::2].argmax(1).numpy())
+    assert others > own - 0.02
+
+
 def test_graph_is_symmetric_and_bounded() -> None:
-    graph = neighbour_graph(torch.randn(60, 3), 5)
+    graph = neighbour_graph(nearest_neighbours(torch.randn(60, 3), 5))
     assert abs(graph - graph.T).max() < 1e-6
     assert 0 < graph.data.max() <= 1 + 1e-6
     assert graph.diagonal().max() == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
@@ -36,6 +36,33 @@ class UnitLength(nn.Module):
         return F.normalize(x, dim=1)
 
 
+class _ChannelsLast(torch.autograd.Function):
+    """The identity, whose gradient is channels-last."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.contiguous(memory_format=torch.channels_last)
+
+
+def _keep_format(x: Tensor) -> Tensor:
+    """Let the gradient of channels-last images come back channels-last.
+
+    What follows may hand it back in either format, and all layers before would then have to work on
+    a mixture of the two, which is slow.
+    """
+    return _ChannelsLast.apply(x) if x.is_contiguous(memory_format=torch.channels_last) else x
+
+
 class Pad(nn.Module):
     """Fill images up with zeros on all sides until their sides are multiples of 4."""
 
@@ -46,8 +73,9 @@ class Pad(nn.Module):
         self.right, self.bottom = horizontal - self.left, vertical - self.top
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the larger images."""
-        return F.pad(x, (self.left, self.right, self.top, self.bottom))
+        """Return the larger images; the same ones, uncopied, if they fit already."""
+        sides = (self.left, self.right, self.top, self.bottom)
+        return F.pad(x, sides) if any(sides) else x
 
 
 class Crop(nn.Module):
@@ -61,7 +89,26 @@ class Crop(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the images at their own size."""
+        x = _keep_format(x)
+        if x.shape[2:] == (self.height, self.width):
+            return x
         return x[:, :, self.top : self.top + self.height, self.left : self.left + self.width]
+
+
+class FlattenImages(nn.Flatten):
+    """`nn.Flatten` to rows in the order (c, h, w), whose gradient has the images' memory format."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return rows (b, c h w)."""
+        return super().forward(_keep_format(x))
+
+
+class UnflattenImages(nn.Unflatten):
+    """`nn.Unflatten` from rows in the order (c, h, w) to channels-last images."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return images (b, c, h, w)."""
+        return super().forward(x).contiguous(memory_format=torch.channels_last)
 
 
 def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
@@ -82,7 +129,7 @@ def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
         *_down(16, 32, stride=2),
         *_down(32, 32, stride=1),
         *_down(32, 16, stride=2),
-        nn.Flatten(),
+        FlattenImages(),
         nn.Linear(16 * rows * columns, 256),
         nn.ReLU(),
         nn.Linear(256, embedding_dim),
@@ -92,7 +139,7 @@ def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
         nn.Linear(embedding_dim, 256),
         nn.ReLU(),
         nn.Linear(256, 16 * rows * columns),  # no activation before the first convolution
-        nn.Unflatten(1, (16, rows, columns)),
+        UnflattenImages(1, (16, rows, columns)),
         *_up(16, 32, stride=2),
         *_up(32, 32, stride=1),
         *_up(32, 16, stride=2),
@@ -155,12 +202,12 @@ def build_autoencoder(kind: str, shape: Sequence[int], embedding_dim: int = 10) 
 
 def _down(channels: int, out: int, stride: int) -> list[nn.Module]:
     conv = nn.Conv2d(channels, out, 3, stride=stride, padding=1)
-    return [conv, nn.BatchNorm2d(out), nn.ReLU()]
+    return [conv, nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
 
 
 def _up(channels: int, out: int, stride: int) -> list[nn.Module]:
     conv = nn.ConvTranspose2d(channels, out, 3, stride=stride, padding=1, output_padding=stride - 1)
-    return [conv, nn.BatchNorm2d(out), nn.ReLU()]
+    return [conv, nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
 
 
 def _dense(

@@ -60,8 +60,6 @@ class Batches:
     seed : int
         Of the shuffling and of the augmentation.
     augment : callable (x, generator) -> moved x, optional
-    only : Tensor (m,), optional
-        Numbers of the rows to give out, where it is not all of them.
 
     Examples
     --------
@@ -78,23 +76,16 @@ class Batches:
         drop_last: bool = False,
         seed: int = 0,
         augment: Augment | None = None,
-        only: Tensor | None = None,
     ) -> None:
         self.images = x.ndim == 4
         # Stored as (n, h, w, c): a gathered batch is then channels-last without another copy.
         self.stored = (x.permute(0, 2, 3, 1) if self.images else x).contiguous()
-        self.only = only
         self.batch_size = min(batch_size, len(self))
         self.drop_last = drop_last
         self.seed = seed
         self.augment = augment
 
     def __len__(self) -> int:
-        return self.n_rows if self.only is None else len(self.only)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that are stored, given out or not."""
         return len(self.stored)
 
     @property
@@ -113,7 +104,6 @@ class Batches:
         """Give the batches of one epoch, from step number `start` on."""
         order = torch.randperm(len(self), generator=seeded_generator(self.seed, epoch))
         order = order.to(self.device)
-        order = order if self.only is None else self.only[order]
         for step in range(start, self.steps):
             row = order[step * self.batch_size : (step + 1) * self.batch_size]
             x = self._shaped(self.stored[row])

@@ -16,27 +16,41 @@ DIRECTIONS = 8
 SMALL_SIDE = 20  # below it, cells of 2 instead of 5 pixels
 SMALLEST_SIDE = 4
 COMPONENTS = 64
+DECISIVE_ROWS = 20_000
+BLOCK_ROWS = 4096
 
 
-@torch.no_grad()
-def graph_features(x: Tensor) -> Tensor:
-    """Return the vectors (n, f) whose distances make the neighbour graph.
+class GraphFeatures:
+    """Turn images into unit vectors of their main edge directions; leave tables as they are.
 
     Parameters
     ----------
     x : Tensor (n, d) or (n, c, h, w)
-        Images become unit vectors of their main edge directions; tables stay as they are.
+        Rows that decide which directions are the main ones.
 
     Examples
     --------
-    >>> graph_features(torch.rand(100, 1, 28, 28)).shape
-    torch.Size([100, 64])
-    >>> graph_features(torch.rand(100, 3)).shape
+    >>> images = torch.rand(100, 1, 28, 28)
+    >>> GraphFeatures(images)(images[:3]).shape
+    torch.Size([3, 64])
+    >>> table = torch.rand(100, 3)
+    >>> GraphFeatures(table)(table).shape
     torch.Size([100, 3])
     """
-    if x.ndim != 4 or min(x.shape[2:]) < SMALLEST_SIDE:
-        return x.flatten(1)
-    return F.normalize(principal_components(edge_directions(x), COMPONENTS), dim=1)
+
+    components: PrincipalComponents | None = None
+
+    def __init__(self, x: Tensor) -> None:
+        if x.ndim == 4 and min(x.shape[2:]) >= SMALLEST_SIDE:
+            some = x[:: math.ceil(len(x) / DECISIVE_ROWS)]
+            self.components = PrincipalComponents(edge_directions(some), COMPONENTS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the vectors (n, f) whose distances make the neighbour graph."""
+        if self.components is None:
+            return x.flatten(1)
+        parts = [self.components(edge_directions(part)) for part in x.split(BLOCK_ROWS)]
+        return F.normalize(torch.cat(parts), dim=1)
 
 
 def edge_directions(images: Tensor) -> Tensor:
@@ -50,8 +64,14 @@ def edge_directions(images: Tensor) -> Tensor:
     return F.avg_pool2d(torch.cat(ways, dim=1), cell, stride).flatten(1)
 
 
-def principal_components(x: Tensor, count: int) -> Tensor:
-    """Return the rows in the directions of their largest variance (n, at most count)."""
-    x = x - x.mean(0)
-    directions = torch.linalg.eigh(x.T @ x).eigenvectors
-    return x @ directions[:, -count:]
+class PrincipalComponents:
+    """The directions (f, at most count) of the largest variance of rows (n, f)."""
+
+    def __init__(self, x: Tensor, count: int) -> None:
+        self.mean = x.mean(0)
+        x = x - self.mean
+        self.directions = torch.linalg.eigh(x.T @ x).eigenvectors[:, -count:]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return rows in these directions."""
+        return (x - self.mean) @ self.directions

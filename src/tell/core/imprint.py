@@ -75,12 +75,6 @@ class Imprint(Objective):
         self.adapting = adapting
         self.register_buffer("targets", targets)
 
-    @torch.no_grad()
-    def fill_targets(self, embedded: Tensor) -> None:
-        """Give rows without a target the network's own assignment, from the embedding (n, p)."""
-        soft = torch.softmax(self.layer(embedded).scores / self.temperature, dim=1)
-        self.targets.copy_(torch.where(self.targets.sum(1, keepdim=True) > 0, self.targets, soft))
-
     def losses(self, batch: Batch) -> Losses:
         """Return the losses of the rows, moved ones if there are any."""
         x = batch.x if batch.moved is None else batch.moved

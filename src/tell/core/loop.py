@@ -24,6 +24,8 @@ from tell.core.checkpoint import (
     restore_optimizer,
     write_checkpoint,
 )
+from tell.core.compiling import compiled_losses, compiled_step
+from tell.core.memory import kept_memory
 from tell.core.objective import Losses, Objective
 from tell.core.schedule import Rate, constant_rate
 from tell.exceptions import DivergedError
@@ -81,7 +83,8 @@ class Loop:
     deadline : float, optional
         `time.monotonic()` at which to stop, after any step.
     compiled : bool
-        Compile the objective's losses with `torch.compile`.
+        Compile the objective's losses with `torch.compile` and, if the rate is constant, the
+        optimiser's step.
     name : str
         Of the stage, for the progress bar and the history.
     visible : bool
@@ -141,8 +144,10 @@ class Loop:
         self.visible = visible
         self.history: list[Record] = []
         self.stopped: str | None = None
-        self.labels = torch.full((batches.n_rows,), -1, dtype=torch.long, device=batches.device)
-        self._losses = torch.compile(objective.losses) if compiled else objective.losses
+        self.labels = torch.full((len(batches),), -1, dtype=torch.long, device=batches.device)
+        self._losses = compiled_losses(objective) if compiled else objective.losses
+        steady = rate is constant_rate
+        self._update = compiled_step(optimizer) if compiled and steady else optimizer.step
         self._base_rates = [group["lr"] for group in optimizer.param_groups]
         self._epoch, self._step, self._seconds = 0, 0, 0.0
         self._sums: dict[str, float] = {}
@@ -156,7 +161,7 @@ class Loop:
             self.restore(*read_checkpoint(self.checkpoint))
         self.objective.train()
         total = self.epochs * self.batches.steps
-        with progress(self.name, total, visible=self.visible) as bar:
+        with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
             while self._epoch < self.epochs and self.stopped is None:
                 self._run_epoch(bar.update)
         return self.history
@@ -170,15 +175,15 @@ class Loop:
         self.objective.begin_step(self._epoch, self._step)
         losses = self._losses(batch)
         total = self.objective.weighted_sum(losses)
-        value = total.item()
-        if not math.isfinite(value):
-            raise DivergedError(self._divergence(value))
+        values = _values(total, losses)
+        if not math.isfinite(values["total"]):
+            raise DivergedError(self._divergence(values["total"]))
         self._set_rate()
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         self.objective.gradients_ready()
-        self.optimizer.step()
-        self._remember(batch, losses, value)
+        self._update()
+        self._remember(batch, losses, values)
         return losses
 
     def _run_epoch(self, show: Callable[..., None]) -> None:
@@ -216,9 +221,8 @@ class Loop:
         for group, base in zip(self.optimizer.param_groups, self._base_rates, strict=True):
             group["lr"] = base * self.rate(done)
 
-    def _remember(self, batch: Batch, losses: Losses, total: float) -> None:
-        means = {name: term.detach().mean().item() for name, term in losses.terms.items()}
-        for name, value in {"total": total, **means}.items():
+    def _remember(self, batch: Batch, losses: Losses, values: dict[str, float]) -> None:
+        for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
         if losses.labels is not None:
             self.labels[batch.row] = losses.labels.to(self.labels.dtype)
@@ -291,3 +295,10 @@ class Loop:
         if all(bool(p.isfinite().all()) for p in self.objective.parameters()):
             write_checkpoint(self.checkpoint, *self.state())
         self._written = time.monotonic()
+
+
+def _values(total: Tensor, losses: Losses) -> dict[str, float]:
+    """Return the total and every term's mean, fetched at once: each fetch waits for the device."""
+    means = [term.detach().mean() for term in losses.terms.values()]
+    fetched = torch.stack([total.detach(), *means]).tolist()
+    return dict(zip(("total", *losses.terms), fetched, strict=True))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-SCORES_PER_BLOCK = 1 << 27  # half a gigabyte of float32
+SCORES_PER_BLOCK = 1 << 24  # 64 MB of float32
 BISECTIONS = 40
 
 
@@ -20,8 +21,16 @@ class Neighbours(NamedTuple):
 
 
 @torch.no_grad()
-def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
+def nearest_neighbours(x: Tensor, k: int, versions: Sequence[Tensor] = ()) -> Neighbours:
     """Find the k nearest other rows of every row of x (n, d), exactly.
+
+    Parameters
+    ----------
+    x : Tensor (n, d)
+    k : int
+    versions : sequence of Tensor (n, d)
+        The same rows after some change that should not matter: a row is as near as the nearest of
+        its versions.
 
     Examples
     --------
@@ -29,14 +38,16 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
     >>> found.row.flatten().tolist(), found.distance.flatten().tolist()
     ([1, 0, 1], [1.0, 1.0, 4.0])
     """
-    n = len(x)
-    x = x - x.mean(0)  # float32 distances would drown in a common offset
-    squares = x.square().sum(1)
+    n, center = len(x), x.mean(0)  # float32 distances would drown in a common offset
+    all_versions = [version - center for version in (x, *versions)]
+    all_squares = [version.square().sum(1) for version in all_versions]
+    x, squares = all_versions[0], all_squares[0]
     rows, distances = [], []
     for start in range(0, n, block := max(1, SCORES_PER_BLOCK // n)):
         part = x[start : start + block]
-        # |x_i - x_j|² without |x_i|², which does not change the order.
-        scores = torch.addmm(squares, part, x.T, alpha=-2)
+        scores = _scores(part, x, squares)
+        for version, lengths in zip(all_versions[1:], all_squares[1:], strict=True):
+            torch.minimum(scores, _scores(part, version, lengths), out=scores)
         own = torch.arange(len(part), device=x.device)
         scores[own, own + start] = torch.inf
         nearest = scores.topk(k, largest=False)
@@ -44,6 +55,38 @@ def nearest_neighbours(x: Tensor, k: int) -> Neighbours:
         squared = nearest.values + squares[start : start + block, None]
         distances.append(squared.clamp_min(0).sqrt())
     return Neighbours(torch.cat(rows), torch.cat(distances))
+
+
+@torch.no_grad()
+def carry(targets: Tensor, known: Tensor, x: Tensor, k: int) -> Tensor:
+    """Give every row of x (n, d) the mean target of its k nearest known rows: (n, c).
+
+    Parameters
+    ----------
+    targets : Tensor (m, c)
+    known : Tensor (m, d)
+        The rows the targets belong to.
+    x : Tensor (n, d)
+    k : int
+
+    Examples
+    --------
+    >>> carry(torch.eye(2), torch.tensor([[0.0], [1.0]]), torch.tensor([[0.1], [0.8]]), 1).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    center = known.mean(0)  # as above
+    known, x = known - center, x - center
+    squares = known.square().sum(1)
+    carried = []
+    for part in x.split(max(1, SCORES_PER_BLOCK // len(known))):
+        nearest = _scores(part, known, squares).topk(k, largest=False)
+        carried.append(targets[nearest.indices].mean(1))
+    return torch.cat(carried)
+
+
+def _scores(part: Tensor, rows: Tensor, squares: Tensor) -> Tensor:
+    """|p_i - r_j|² without |p_i|², which does not change the order: (len(part), len(rows))."""
+    return torch.addmm(squares, part, rows.T, alpha=-2)
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from tell.core.schedule import PartOf, one_cycle_rate
 from tell.estimators._deep_partition import find_partition
 from tell.estimators._deep_run import DeepModel, Recipe, Stage, Task
 
-IMPRINT_EPOCHS = 2
+IMPRINT_EPOCHS = 1
 REFINE_EPOCHS = 3
 REFINE_EPOCHS_AUGMENTED = 6
 BATCHES_OF_FEW_ROWS = 30
@@ -47,7 +47,7 @@ class FastRecipe(Recipe):
     imprint_steps : int
         At least so many before the refinement, where few rows would give fewer.
     graph_rows : int
-        Rows that the partition is found from; the network carries it to the others.
+        Rows that the partition is found from; the others follow their neighbours among these.
     neighbours, layout_epochs : int
         Of the graph, and of its layout.
     """
@@ -60,7 +60,7 @@ class FastRecipe(Recipe):
     temperature: float = 0.2
     memory: float = 0.7
     imprint_steps: int = 150
-    graph_rows: int = 20_000
+    graph_rows: int = 100_000
     neighbours: int = 15
     layout_epochs: int = 100
 
@@ -72,36 +72,25 @@ class FastRecipe(Recipe):
         return ClusterLayer(embedding_dim, n_clusters)
 
     def stages(self, task: Task) -> Iterator[Stage]:
-        """Give the imprint on the graph's rows and the refinement on all of them."""
-        model, n = task.model, len(task.x)
-        order = torch.randperm(n, generator=seeded_generator(task.seed))
-        graph_rows = order[: self.graph_rows].sort().values.to(task.x.device)
-        targets = torch.zeros(n, model.layer.n_clusters, device=task.x.device)
-        some, every = self._batches(task, graph_rows), self._batches(task, None)
+        """Give the imprint of the graph's partition and its refinement."""
+        batches = self._batches(task)
+        targets = torch.zeros(len(task.x), task.model.layer.n_clusters, device=task.x.device)
         refine_epochs = self.epochs or (REFINE_EPOCHS_AUGMENTED if task.augment else REFINE_EPOCHS)
-        imprint_epochs = max(IMPRINT_EPOCHS, math.ceil(self.imprint_steps / some.steps))
-        first, second = imprint_epochs * some.steps, refine_epochs * every.steps
-        handover = first / (first + second)
+        imprint_epochs = max(IMPRINT_EPOCHS, math.ceil(self.imprint_steps / batches.steps))
+        handover = imprint_epochs / (imprint_epochs + refine_epochs)
 
-        imprint = self._objective(model, targets, adapting=False)
-        find = self._finder(task, graph_rows, targets)
+        imprint = self._objective(task.model, targets, adapting=False)
         rate = PartOf(one_cycle_rate, 0.0, handover)
-        yield self._stage("imprint", imprint, some, imprint_epochs, rate, find)
+        find = self._finder(task, targets)
+        yield self._stage("imprint", imprint, batches, imprint_epochs, rate, find)
 
-        refine = self._objective(model, targets, adapting=True)
+        refine = self._objective(task.model, targets, adapting=True)
         rate = PartOf(one_cycle_rate, handover, 1.0)
+        yield self._stage("refine", refine, batches, refine_epochs, rate)
 
-        def fill() -> None:
-            refine.fill_targets(model.embed(task.x))
-
-        yield self._stage("refine", refine, every, refine_epochs, rate, fill)
-
-    def _batches(self, task: Task, only: Tensor | None) -> Batches:
-        rows = len(task.x) if only is None else len(only)
-        size = min(self.batch_size, max(SMALLEST_BATCH, rows // BATCHES_OF_FEW_ROWS))
-        return Batches(
-            task.x, size, drop_last=True, seed=task.seed, augment=task.augment, only=only
-        )
+    def _batches(self, task: Task) -> Batches:
+        size = min(self.batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+        return Batches(task.x, size, drop_last=True, seed=task.seed, augment=task.augment)
 
     def _objective(self, model: DeepModel, targets: Tensor, *, adapting: bool) -> Imprint:
         return Imprint(
@@ -115,17 +104,21 @@ class FastRecipe(Recipe):
             memory=self.memory,
         )
 
-    def _finder(self, task: Task, graph_rows: Tensor, targets: Tensor) -> Callable[[], None]:
+    def _finder(self, task: Task, targets: Tensor) -> Callable[[], None]:
         def find() -> None:
             layer = task.model.layer
-            targets[graph_rows] = find_partition(
-                task.x[graph_rows],
+            order = torch.randperm(len(task.x), generator=seeded_generator(task.seed))
+            partition = find_partition(
+                task.x,
                 layer.n_clusters,
+                graph_rows=order[: self.graph_rows].sort().values,
                 seed=task.seed,
                 neighbours=self.neighbours,
                 epochs=self.layout_epochs,
+                augment=task.augment,
                 visible=task.visible,
-            ).to(targets)
+            )
+            targets.copy_(partition)
             # Centres at right angles, if there is room: the network brings a cluster to each.
             layer.set_centers_(nn.init.orthogonal_(torch.empty_like(layer.weight)))
 
@@ -138,7 +131,7 @@ class FastRecipe(Recipe):
         batches: Batches,
         epochs: int,
         rate: PartOf,
-        prepare: Callable[[], None],
+        prepare: Callable[[], None] | None = None,
     ) -> Stage:
         optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate)
         return Stage(name, objective, batches, optimizer, epochs, rate, prepare=prepare)

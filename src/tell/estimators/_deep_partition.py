@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from tell.core.batches import seeded_generator
+from tell.core.batches import Augment, seeded_generator
 from tell.core.engine import fit_centers
-from tell.core.graph_features import graph_features
+from tell.core.graph_features import BLOCK_ROWS, GraphFeatures
 from tell.core.layout import Edges, lay_out
-from tell.core.neighbours import memberships, nearest_neighbours
+from tell.core.neighbours import Neighbours, carry, memberships, nearest_neighbours
 from tell.core.rows import DenseRows
 from tell.progress import progress
 
@@ -37,10 +37,19 @@ MIXTURE_STARTS = 5
 SMALLEST_VARIANCE = 1e-3
 LINKAGES = ("single", "average", "ward")
 FEWEST_ROWS_PER_CLUSTER = 5
+VERSIONS = 8
 
 
 def find_partition(
-    x: Tensor, n_clusters: int, *, seed: int, neighbours: int, epochs: int, visible: bool
+    x: Tensor,
+    n_clusters: int,
+    *,
+    graph_rows: Tensor,
+    seed: int,
+    neighbours: int,
+    epochs: int,
+    augment: Augment | None = None,
+    visible: bool = False,
 ) -> Tensor:
     """Return soft assignments (n, k) of rows or images.
 
@@ -48,34 +57,56 @@ def find_partition(
     ----------
     x : Tensor (n, d) or (n, c, h, w)
     n_clusters : int
+    graph_rows : Tensor (m,)
+        Numbers of the rows in the graph; the others follow their neighbours among these.
     seed : int
     neighbours : int
         Of every row in the graph.
     epochs : int
         Of the layout.
+    augment : callable (x, generator) -> moved x, optional
+        Neighbours are then near after such a movement.
     visible : bool
         Show a progress bar.
     """
-    x = graph_features(x.cpu())
-    if len(x) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((x == x[0]).all()):
-        return _one_hot(_k_means(x, n_clusters, seed), n_clusters)
+    graph_rows = graph_rows.cpu()
+    chosen = x[graph_rows].cpu()
+    features = GraphFeatures(chosen)
+    versions = [] if augment is None else list(_moved(chosen, features, augment, seed))
+    chosen = features(chosen)
+    neighbours = min(neighbours, len(chosen) - 1)
     with progress("neighbours", epochs + 1, visible=visible) as bar:
-        graph = neighbour_graph(x, min(neighbours, len(x) - 1))
-        bar.update(1)
-        points = lay_out(
-            _edges(graph),
-            spectral_start(graph, min(DIMENSIONS, len(x) - 2), seed),
-            epochs=epochs,
-            generator=seeded_generator(seed),
-            report=lambda epoch: bar.update(1 + epoch),
-        )
-    return mixture(points.double().numpy(), n_clusters, seed)
+        if len(chosen) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((chosen == chosen[0]).all()):
+            found = _one_hot(_k_means(chosen, n_clusters, seed), n_clusters)
+        else:
+            graph = neighbour_graph(nearest_neighbours(chosen, neighbours, versions))
+            points = lay_out(
+                _edges(graph),
+                spectral_start(graph, min(DIMENSIONS, len(chosen) - 2), seed),
+                epochs=epochs,
+                generator=seeded_generator(seed),
+                report=bar.update,
+            )
+            found = mixture(points.double().numpy(), n_clusters, seed)
+        partition = torch.empty(len(x), n_clusters)
+        for start in range(0, len(x), BLOCK_ROWS) if len(chosen) < len(x) else ():
+            part = features(x[start : start + BLOCK_ROWS].cpu())
+            partition[start : start + BLOCK_ROWS] = carry(found, chosen, part, neighbours)
+        bar.update(epochs + 1)
+    partition[graph_rows] = found
+    return partition
 
 
-def neighbour_graph(x: Tensor, k: int) -> sp.csr_array:
-    """Return the symmetric graph of the k nearest neighbours, weighted in (0, 1] (n, n)."""
-    found = nearest_neighbours(x, k)
-    n = len(x)
+def _moved(x: Tensor, features: GraphFeatures, augment: Augment, seed: int) -> Iterator[Tensor]:
+    """Give the features (n, f) of the rows after each of several random movements."""
+    for version in range(VERSIONS):
+        generator = seeded_generator(seed, version)
+        yield torch.cat([features(augment(part, generator)) for part in x.split(BLOCK_ROWS)])
+
+
+def neighbour_graph(found: Neighbours) -> sp.csr_array:
+    """Return the symmetric graph of the nearest neighbours, weighted in (0, 1] (n, n)."""
+    n, k = found.row.shape
     weight = memberships(found.distance).numpy().ravel()
     starts = np.arange(0, n * k + 1, k)
     one_way = sp.csr_array((weight, found.row.numpy().ravel(), starts), shape=(n, n))

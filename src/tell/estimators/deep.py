@@ -78,7 +78,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     hooks : sequence of `tell.core.loop.Hook`
         Called at the start and the end of every epoch and after every step.
     compiled : bool
-        Compile the networks: pays for long trainings where a C++ compiler is installed.
+        Compile the networks and the optimiser: may pay for long trainings of the fully connected
+        network, and needs a C++ compiler.
     random_state : int, RandomState or None
     device : str
         Where to compute: "cpu", "cuda", …
