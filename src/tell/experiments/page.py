@@ -114,8 +114,8 @@ def _differences() -> str:
 - **Table 4, †.** Each batch is labelled before it is learned from. The paper does not say which
   comes first.
 - **Table 6.** At the scale `cpu` it uses the paper's own recipe on the fully connected network
-  with 30 epochs, because the ablation is about that recipe's optimiser; compare the order of the
-  rows, not their height.
+  with a few epochs (`specs/methods.toml` says how many), because the ablation is about that
+  recipe's optimiser; compare the order of the rows, not their height.
 - **S1 and S2.** Our runs are other seeds of another recipe; only the choice by `L_clu` and its
   rank correlation with ACC are comparable. `L_clu` is in the paper's normalisation.
 - **Figure 7(a) and 7(b)** of the paper are `fig7` and `fig8` here."""

@@ -83,6 +83,6 @@ def plot_loss_bound(
     ax.axhline(-epsilon, ls="--", color="0.5", lw=1)
     ax.set_xlabel("z")
     ax.set_ylabel("loss")
-    ax.legend(frameon=False, loc="center left")
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(0, 0.75))
     quiet(ax)
     return ax
