@@ -86,7 +86,7 @@ def _map(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
     if not found:
         return None
     chosen = at_shares(found, spec.drawing["shares"])
-    columns = min(3, len(chosen))
+    columns = 2 if len(chosen) == 4 else min(3, len(chosen))
     lines = -(-len(chosen) // columns)
     figure = Figure(figsize=(4.2 * columns, 4.2 * lines), layout="constrained")
     for place, (epoch, shot) in enumerate(chosen.items(), start=1):

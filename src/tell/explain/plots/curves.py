@@ -32,6 +32,8 @@ def plot_history(
     bound : theorem 2's bound on the loss, drawn beside it
     epochs : places of the values; default 0, 1, 2, …
     """
+    from matplotlib.ticker import MaxNLocator
+
     ax = axes(ax, 7.2, 4.2)
     colors = cluster_colors(10)
     handles = []
@@ -52,6 +54,7 @@ def plot_history(
         handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
     right.set_ylabel("loss")
     ax.set_xlabel("epoch")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half an epoch
     ax.legend(handles=handles, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1),
               ncols=max(1, min(5, len(handles))))  # fmt: skip
     if right is ax:
