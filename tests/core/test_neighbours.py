@@ -19,7 +19,11 @@ def test_neighbours_are_scikit_learns(block: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(neighbours, "SCORES_PER_BLOCK", block)
     x = load_digits().data[:300].astype(np.float32)
     distance = NearestNeighbors(n_neighbors=7).fit(x).kneighbors(return_distance=True)[0]
-    found = nearest_neighbours(torch.from_numpy(x) + 1e4, 7)  # an offset does not matter
+    done: list[float] = []
+    shifted = torch.from_numpy(x) + 1e4  # an offset does not matter
+    found = nearest_neighbours(shifted, 7, report=done.append)
+    assert done == sorted(done)
+    assert done[-1] == 1
     np.testing.assert_allclose(found.distance, distance, rtol=1e-2)
     own = torch.arange(300)[:, None]
     assert not bool((found.row == own).any())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -21,7 +21,12 @@ class Neighbours(NamedTuple):
 
 
 @torch.no_grad()
-def nearest_neighbours(x: Tensor, k: int, versions: Sequence[Tensor] = ()) -> Neighbours:
+def nearest_neighbours(
+    x: Tensor,
+    k: int,
+    versions: Sequence[Tensor] = (),
+    report: Callable[[float], None] = lambda done: None,
+) -> Neighbours:
     """Find the k nearest other rows of every row of x (n, d), exactly.
 
     Parameters
@@ -31,6 +36,8 @@ def nearest_neighbours(x: Tensor, k: int, versions: Sequence[Tensor] = ()) -> Ne
     versions : sequence of Tensor (n, d)
         The same rows after some change that should not matter: a row is as near as the nearest of
         its versions.
+    report : callable (done)
+        Told the share of the rows that is done.
 
     Examples
     --------
@@ -54,6 +61,7 @@ def nearest_neighbours(x: Tensor, k: int, versions: Sequence[Tensor] = ()) -> Ne
         rows.append(nearest.indices)
         squared = nearest.values + squares[start : start + block, None]
         distances.append(squared.clamp_min(0).sqrt())
+        report(min(1.0, (start + block) / n))
     return Neighbours(torch.cat(rows), torch.cat(distances))
 
 

@@ -75,24 +75,28 @@ def find_partition(
     versions = [] if augment is None else list(_moved(chosen, features, augment, seed))
     chosen = features(chosen)
     neighbours = min(neighbours, len(chosen) - 1)
-    with progress("neighbours", epochs + 1, visible=visible) as bar:
+    # On the bar the search for neighbours is as long as the layout, as it is for MNIST.
+    with progress("neighbours", 2 * epochs + 1, visible=visible) as bar:
         if len(chosen) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((chosen == chosen[0]).all()):
             found = _one_hot(_k_means(chosen, n_clusters, seed), n_clusters)
         else:
-            graph = neighbour_graph(nearest_neighbours(chosen, neighbours, versions))
+            nearest = nearest_neighbours(
+                chosen, neighbours, versions, report=lambda done: bar.update(done * epochs)
+            )
+            graph = neighbour_graph(nearest)
             points = lay_out(
                 _edges(graph),
                 spectral_start(graph, min(DIMENSIONS, len(chosen) - 2), seed),
                 epochs=epochs,
                 generator=seeded_generator(seed),
-                report=bar.update,
+                report=lambda epoch: bar.update(epochs + epoch),
             )
             found = mixture(points.double().numpy(), n_clusters, seed)
         partition = torch.empty(len(x), n_clusters)
         for start in range(0, len(x), BLOCK_ROWS) if len(chosen) < len(x) else ():
             part = features(x[start : start + BLOCK_ROWS].cpu())
             partition[start : start + BLOCK_ROWS] = carry(found, chosen, part, neighbours)
-        bar.update(epochs + 1)
+        bar.update(2 * epochs + 1)
     partition[graph_rows] = found
     return partition
 
