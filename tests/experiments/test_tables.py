@@ -71,7 +71,7 @@ def test_summaries_wait_for_all_columns(tmp_path: Path) -> None:
 
 
 def test_five_runs_mark_the_choice_and_its_correlation(tmp_path: Path) -> None:
-    spec = load_spec("s1")
+    spec = load_spec("s2")
     pairs = [(0.8, 0.05), (0.95, 0.01), (0.9, 0.02), (0.85, 0.03), (0.82, 0.04)]
     fill(tmp_path, spec, "tell", [result(acc, loss) for acc, loss in pairs])
     table = build_table(spec, CPU, tmp_path)
