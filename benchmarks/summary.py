@@ -153,7 +153,15 @@ def epochs() -> list[str]:
         for network, result in found["results"].items()
     ]
     header = ["network", "plain eager loop with a `DataLoader`", "`DeepTELL`", "median ratio"]
-    return ["### An epoch of the paper's recipe on 70,000 images", "", *table(header, rows)]
+    settings = found["settings"]
+    return [
+        "### An epoch of the paper's recipe",
+        "",
+        *table(header, rows),
+        "",
+        f"Seconds for 70,000 images, projected from epochs of {settings['rows']:,}; medians of "
+        f"{settings['rounds']} rounds in turns, {settings['threads']} threads.",
+    ]
 
 
 def streams() -> list[str]:
@@ -191,8 +199,8 @@ def render() -> str:
     for part in parts:
         lines += [*part, ""]
     lines.append(
-        "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, streams "
-        "and the large file, but not for the minutes of `DeepTELL`, which are upper limits. Every "
+        "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs, "
+        "streams and the large file, but not for the minutes of `DeepTELL`, which are upper limits. Every "
         "number is from `benchmarks/results/` or, for MNIST and CIFAR-10, `docs/reproduction/cpu/` "
         "(command, seeds, versions and machine inside), rewritten here by "
         "`python benchmarks/summary.py`; `make bench` measures again."

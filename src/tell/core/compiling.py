@@ -23,7 +23,7 @@ def compiled_losses(objective: Objective) -> Callable[[Batch], Losses]:
 def compiled_step(optimizer: Optimizer) -> Callable[[], Any]:
     """Return `optimizer.step` with its arithmetic compiled to one pass over the weights.
 
-    Written out, Adadelta passes eleven times over them. The hooks around a step, by which cluster
+    Written out, Adadelta passes over them many times. The hooks around a step, by which cluster
     layers look after themselves, stay as they are. A new learning rate compiles anew.
     """
     unhooked = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)

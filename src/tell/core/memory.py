@@ -2,7 +2,7 @@
 
 Every step allocates and frees the same activations and gradients. They are large blocks, and those
 glibc hands back to the system at once, so that the kernel must find, clear and map their pages anew
-in the next step: up to a third of a convolutional network's time on a CPU. Where the kernel offers
+in the next step, which costs a convolutional network much of its time on a CPU. Where the kernel offers
 huge pages on request, they are asked for too: fewer pages to find, fewer addresses to look up.
 """
 
