@@ -200,9 +200,9 @@ def render() -> str:
         lines += [*part, ""]
     lines.append(
         "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs, "
-        "streams and the large file, but not for the minutes of `DeepTELL`, which are upper limits. Every "
-        "number is from `benchmarks/results/` or, for MNIST and CIFAR-10, `docs/reproduction/cpu/` "
-        "(command, seeds, versions and machine inside), rewritten here by "
+        "streams and the large file, but not for the minutes of `DeepTELL`, which are upper "
+        "limits. Every number is from `benchmarks/results/` or, for MNIST and CIFAR-10, "
+        "`docs/reproduction/cpu/` (command, seeds, versions and machine inside), rewritten here by "
         "`python benchmarks/summary.py`; `make bench` measures again."
     )
     return "\n".join(lines)

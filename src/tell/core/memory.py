@@ -2,8 +2,8 @@
 
 Every step allocates and frees the same activations and gradients. They are large blocks, and those
 glibc hands back to the system at once, so that the kernel must find, clear and map their pages anew
-in the next step, which costs a convolutional network much of its time on a CPU. Where the kernel offers
-huge pages on request, they are asked for too: fewer pages to find, fewer addresses to look up.
+in the next step, which costs a convolutional network much of its time on a CPU. Where the kernel
+offers huge pages on request, they are asked for too: fewer pages to find and to look up.
 """
 
 from __future__ import annotations
