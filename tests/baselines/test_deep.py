@@ -16,12 +16,12 @@ from torch.distributions import Categorical, MixtureSameFamily, MultivariateNorm
 from tell.baselines.dec import DEC, DECObjective, student_assignment, target_distribution
 from tell.baselines.pretraining import (
     autoencoder_features,
+    autoencoder_rows,
     embed,
     pretrained,
     seeded_batches,
     torch_seed,
     train,
-    unit_power,
 )
 from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective
 from tell.core.autoencoder import Autoencoder
@@ -90,7 +90,7 @@ def test_dec_loss_by_hand():
 def test_dec_training_lowers_the_divergence(digits):
     X, _ = digits
     with torch_seed(0):
-        batches = seeded_batches(unit_power(X), 256, seed=0)
+        batches = seeded_batches(autoencoder_rows(X), 256, seed=0)
         encoder, _ = pretrained(batches, (32,), 3, epochs=5)
         z = embed(encoder, batches)
         objective = DECObjective(encoder, z[:5].clone(), len(X))
@@ -100,10 +100,31 @@ def test_dec_training_lowers_the_divergence(digits):
     assert target_distribution(q).max(dim=1).values.mean() > before
 
 
+def test_rows_are_scaled_by_one_number():
+    np.testing.assert_allclose(autoencoder_rows(np.array([[0.0, 4.0], [2.0, 1.0]])).max(), 1.0)
+    np.testing.assert_array_equal(autoencoder_rows(np.zeros((2, 2))), np.zeros((2, 2)))
+    signed = autoencoder_rows(np.array([[-3.0, 4.0]]))
+    np.testing.assert_allclose(np.square(signed).mean(), 1.0)
+    np.testing.assert_allclose(signed[0, 0] / signed[0, 1], -3 / 4)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_pretraining_rebuilds_rows_with_and_without_negative_entries(digits, signed):
+    X, _ = digits
+    with torch_seed(0):
+        batches = seeded_batches(autoencoder_rows(X - X.mean() if signed else X), 256, seed=0)
+        encoder, decoder = pretrained(batches, (64,), 8, epochs=20)
+        with torch.no_grad():
+            output = decoder(encoder(batches.stored))
+    rebuilt = output if signed else output.sigmoid()  # of rows in [0, 1] the decoder gives logits
+    error = (rebuilt - batches.stored).square().mean()
+    assert error < 0.5 * batches.stored.var(dim=0).mean()
+
+
 @pytest.fixture
 def prior():
     X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [4, 4], [0, 6]], 20, 0)
-    return MixturePrior(GaussianMixture(3, covariance_type="diag", random_state=0).fit(X))
+    return MixturePrior(GaussianMixture(3, random_state=0).fit(X))
 
 
 def test_vade_prior_is_the_mixture(prior):
@@ -127,7 +148,7 @@ def test_vade_cross_entropy_is_the_expected_density(prior):
 
 def test_vade_bound_is_exact_for_a_single_component_at_the_posterior():
     """One component N(0, 1) and q(z|x) = N(0, 1): the divergence from the prior is zero."""
-    mixture = GaussianMixture(1, covariance_type="diag").fit(np.array([[-1.0], [1.0]]))
+    mixture = GaussianMixture(1).fit(np.array([[-1.0], [1.0]]))
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(3, 1))
     objective = VaDEObjective(
         Autoencoder(encoder, nn.Linear(1, 3)), MixturePrior(mixture), bernoulli=True

@@ -90,6 +90,16 @@ def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
     assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in notes
 
 
+def test_labels_that_change_with_the_centres_are_told(tmp_path: Path) -> None:
+    def run(changed: float) -> Result:
+        moved = {"changed": 0.5, "movement": 0.1}, {"changed": changed, "movement": 0.1}
+        return result(0.5, history=[*moved, {"changed": 0.9, "movement": 0.0}])
+
+    spec = load_spec("table6")
+    fill(tmp_path, spec, "adadelta", [run(0.2), run(0.1), run(0.4)])
+    assert build_table(spec, CPU, tmp_path).notes[-1].endswith("over the runs): AdaDelta 20 %.")
+
+
 def test_reasons_and_notes_are_said_once(tmp_path: Path) -> None:
     spec = load_spec("table1")
     fill(tmp_path, spec, "lrr", [Result("failed", reason="ran out of memory")])

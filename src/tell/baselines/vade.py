@@ -12,22 +12,28 @@ from sklearn.mixture import GaussianMixture
 from torch import Tensor, nn
 
 from tell.baselines._base import Matrix
-from tell.baselines.pretraining import DeepClusterer, embed, train, unit_power
+from tell.baselines.pretraining import DeepClusterer, embed, is_share, train
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
 from tell.core.objective import Losses, Objective
+from tell.core.schedule import one_cycle_rate
 
-LEARNING_RATE = 1e-3  # of the phase after pre-training
+LEARNING_RATE = 1e-3  # of the phase after pre-training, at the top of its cycle
 
 
 class MixturePrior(nn.Module):
-    """The prior of the embedding: k Gaussians (p dimensions) with diagonal covariances."""
+    """The prior of the embedding: k Gaussians (p dimensions) with diagonal covariances.
+
+    It starts from a fitted mixture of full covariances, whose diagonals it keeps. A mixture of
+    diagonal ones would depend on the embedding's rotation, which is arbitrary after pre-training.
+    """
 
     def __init__(self, mixture: GaussianMixture) -> None:
         super().__init__()
         self.logits = nn.Parameter(_tensor(np.log(mixture.weights_)))
         self.means = nn.Parameter(_tensor(mixture.means_))
-        self.log_variances = nn.Parameter(_tensor(np.log(mixture.covariances_)))
+        variances = np.diagonal(mixture.covariances_, axis1=1, axis2=2)
+        self.log_variances = nn.Parameter(_tensor(np.log(variances)))
 
     def log_joint(self, z: Tensor) -> Tensor:
         """log π_c + log N(z; μ_c, σ_c²): (n, k)."""
@@ -87,8 +93,9 @@ class VaDE(DeepClusterer):
     A variational autoencoder whose prior is a mixture of k Gaussians, trained on the evidence
     lower bound ``E[log p(x|z)] − KL(q(z, c|x) ‖ p(z, c))`` with ``q(c|x) = p(c|z)``; a row's label
     is its most probable component. The autoencoder is pre-trained and the mixture fitted to its
-    embedding first. Rows without negative entries are scaled to [0, 1] and seen as Bernoulli
-    means, others as Gaussian. Time O(n · weights) per epoch, memory O(n d + weights).
+    embedding first, the likeliest of ten. Rows without negative entries are scaled to [0, 1] and
+    seen as Bernoulli means, others as Gaussian. Time O(n · weights) per epoch, memory
+    O(n d + weights).
 
     Parameters
     ----------
@@ -111,18 +118,15 @@ class VaDE(DeepClusterer):
     (2, 2)
     """
 
-    def _scaled(self, X: Matrix) -> Matrix:
-        return X / (X.max() or 1.0) if X.min() >= 0 else unit_power(X)
-
     def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
-        bernoulli = bool(batches.stored.min() >= 0)
-        autoencoder = self._pretrained(batches, nn.Sigmoid() if bernoulli else None)
+        autoencoder = self._pretrained(batches)
         embedding = embed(autoencoder.encoder, batches).numpy()
-        mixture = GaussianMixture(
-            self.n_clusters, covariance_type="diag", reg_covar=1e-4, random_state=rng
-        ).fit(embedding.astype(np.float64))
-        objective = VaDEObjective(autoencoder, MixturePrior(mixture), bernoulli=bernoulli)
-        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE)
+        mixture = GaussianMixture(self.n_clusters, reg_covar=1e-4, n_init=10, random_state=rng)
+        mixture.fit(embedding.astype(np.float64))
+        objective = VaDEObjective(
+            autoencoder, MixturePrior(mixture), bernoulli=is_share(batches.stored)
+        )
+        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE, schedule=one_cycle_rate)
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
             return objective.prior.log_joint(means).argmax(dim=1), objective.centers()

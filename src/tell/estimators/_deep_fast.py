@@ -133,5 +133,5 @@ class FastRecipe(Recipe):
         rate: PartOf,
         prepare: Callable[[], None] | None = None,
     ) -> Stage:
-        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate)
+        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
         return Stage(name, objective, batches, optimizer, epochs, rate, prepare=prepare)

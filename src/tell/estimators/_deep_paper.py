@@ -128,5 +128,10 @@ class PaperRecipe(Recipe):
         )
 
     def _stage(self, name: str, objective: Objective, batches: Batches) -> Stage:
-        rule = optim.Adadelta if self.optimizer == "adadelta" else optim.Adam
-        return Stage(name, objective, batches, rule(objective.parameters()), self.epochs)
+        weights = objective.parameters()
+        rule: optim.Optimizer
+        if self.optimizer == "adadelta":
+            rule = optim.Adadelta(weights)
+        else:
+            rule = optim.Adam(weights, fused=True)
+        return Stage(name, objective, batches, rule, self.epochs)

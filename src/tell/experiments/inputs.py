@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tell.baselines.pretraining import PRETRAINING_RATE
 from tell.core.autoencoder import build_autoencoder
 from tell.core.batches import Batches
 from tell.core.loop import Loop
 from tell.core.objective import Reconstruction
+from tell.core.schedule import one_cycle_rate
 from tell.data import datasets
 from tell.exceptions import DataUnavailableError, InputError
 from tell.experiments.recording import Recorder
@@ -136,13 +138,14 @@ def learn_features(
         torch.manual_seed(seed)
         objective = Reconstruction(*build_autoencoder(network, tuple(x.shape[1:])))
         batches = Batches(x, BATCH, seed=seed)
-        optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
+        optimizer = torch.optim.Adam(objective.parameters(), lr=PRETRAINING_RATE, fused=True)
         hooks = [] if recorder is None else [recorder]
         Loop(
             objective,
             batches,
             optimizer,
             epochs=epochs,
+            rate=one_cycle_rate,
             hooks=hooks,
             checkpoint=checkpoint,
             name=network,

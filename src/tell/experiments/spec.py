@@ -130,6 +130,7 @@ class Spec:
     summaries : of the first metric over the columns
     seeds : runs per cell by scale, where it differs from the scale's own
     claims : name -> (larger row, smaller row), checked in medians of the first metric
+    churn : whether to say how many labels change when the centres move
     paper : what the paper prints
     drawing, descent : settings of figures and of the theory's runs
     """
@@ -144,6 +145,7 @@ class Spec:
     summaries: tuple[str, ...]
     seeds: dict[str, int]
     claims: dict[str, tuple[str, str]]
+    churn: bool
     paper: Numbers
     drawing: dict[str, Any]
     descent: dict[str, Any]
@@ -182,6 +184,7 @@ def load_spec(name: str) -> Spec:
         summaries=tuple(content.get("summaries", ())),
         seeds=content.get("seeds", {}),
         claims={name: (pair[0], pair[1]) for name, pair in content.get("claims", {}).items()},
+        churn=content.get("churn", False),
         paper=_paper(name),
         drawing=content.get("drawing", {}),
         descent=content.get("descent", {}),

@@ -73,6 +73,7 @@ def build_table(spec: Spec, scale: Scale, folder: Path) -> Table:
         *_count_note(spec, scale, folder),
         *_cell_notes(spec, scale, folder),
         *_claim_notes(spec, scale, folder),
+        *_churn_note(spec, scale, folder),
     ]
     summaries = [name.capitalize() for name in spec.summaries]
     return Table(spec, scale, (*headings, *summaries), tuple(lines), tuple(notes))
@@ -181,6 +182,20 @@ def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
                     f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs."
                 )
     return notes
+
+
+def _churn_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
+    """How many labels change in the last epoch that moves the centres, in medians over runs."""
+    parts = []
+    for row, _, cell in spec.cells(scale) if spec.churn else ():
+        moving = [
+            [record["changed"] for record in result.history if record.get("movement")]
+            for result in finished(folder, cell)
+        ]
+        if last := [changed[-1] for changed in moving if changed]:
+            parts.append(f"{row.label} {100 * median(last):.0f} %")
+    text = "Labels that change in the last epoch in which the centres move (median over the runs)"
+    return [f"{text}: {', '.join(parts)}."] if parts else []
 
 
 def _done(folder: Path, run: Run) -> Result | None:
