@@ -55,6 +55,9 @@ def test_clusters_digits_and_leaves_the_random_state_alone(method, digits):
     torch.testing.assert_close(torch.rand(3), expected)
     assert accuracy(y, model.labels_) > 0.75
     assert model.cluster_centers_.shape == (5, 5)
+    stages = [line["stage"] for line in model.history_]
+    assert stages == ["pre-train"] * 30 + ["cluster"] * (len(stages) - 30)
+    assert 30 < len(stages) <= 38
 
 
 @pytest.mark.parametrize("method", [DEC, VaDE])
@@ -91,7 +94,7 @@ def test_dec_training_lowers_the_divergence(digits):
     X, _ = digits
     with torch_seed(0):
         batches = seeded_batches(autoencoder_rows(X), 256, seed=0)
-        encoder, _ = pretrained(batches, (32,), 3, epochs=5)
+        (encoder, _), _ = pretrained(batches, (32,), 3, epochs=5)
         z = embed(encoder, batches)
         objective = DECObjective(encoder, z[:5].clone(), len(X))
         before = target_distribution(student_assignment(z, z[:5])).max(dim=1).values.mean()
@@ -113,12 +116,13 @@ def test_pretraining_rebuilds_rows_with_and_without_negative_entries(digits, sig
     X, _ = digits
     with torch_seed(0):
         batches = seeded_batches(autoencoder_rows(X - X.mean() if signed else X), 256, seed=0)
-        encoder, decoder = pretrained(batches, (64,), 8, epochs=20)
+        (encoder, decoder), history = pretrained(batches, (64,), 8, epochs=20)
         with torch.no_grad():
             output = decoder(encoder(batches.stored))
     rebuilt = output if signed else output.sigmoid()  # of rows in [0, 1] the decoder gives logits
     error = (rebuilt - batches.stored).square().mean()
     assert error < 0.5 * batches.stored.var(dim=0).mean()
+    assert history[-1]["reconstruction"] < history[0]["reconstruction"]
 
 
 @pytest.fixture

@@ -81,12 +81,16 @@ class DEC(DeepClusterer):
     batch_size : int
         At most; small data sets get smaller batches.
     random_state : int, RandomState or None
+    verbose : int
+        1 shows progress.
 
     Attributes
     ----------
     labels_ : ndarray (n,)
     cluster_centers_ : ndarray (n_clusters, embedding_dim)
         In the embedding.
+    history_ : list of dict
+        One line per epoch of the pre-training and of the clustering, with its losses.
 
     Examples
     --------
@@ -102,6 +106,13 @@ class DEC(DeepClusterer):
         start = KMeans(self.n_clusters, n_init=20, random_state=rng).fit(embedding)
         centers = torch.from_numpy(start.cluster_centers_.astype(np.float32))
         objective = DECObjective(encoder, centers, len(batches))
-        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE, settle=True)
+        self.history_ += train(
+            objective,
+            batches,
+            epochs=self.epochs,
+            rate=LEARNING_RATE,
+            settle=True,
+            visible=self.verbose > 0,
+        )
         q = student_assignment(embed(objective.encoder, batches), objective.cluster_centers)
         return q.argmax(dim=1), objective.cluster_centers

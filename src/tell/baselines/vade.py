@@ -103,12 +103,16 @@ class VaDE(DeepClusterer):
     hidden, embedding_dim, pretrain_epochs, epochs, batch_size
         As in `DEC`.
     random_state : int, RandomState or None
+    verbose : int
+        1 shows progress.
 
     Attributes
     ----------
     labels_ : ndarray (n,)
     cluster_centers_ : ndarray (n_clusters, embedding_dim)
         Means of the mixture.
+    history_ : list of dict
+        As in `DEC`.
 
     Examples
     --------
@@ -126,7 +130,14 @@ class VaDE(DeepClusterer):
         objective = VaDEObjective(
             autoencoder, MixturePrior(mixture), bernoulli=is_share(batches.stored)
         )
-        train(objective, batches, epochs=self.epochs, rate=LEARNING_RATE, schedule=one_cycle_rate)
+        self.history_ += train(
+            objective,
+            batches,
+            epochs=self.epochs,
+            rate=LEARNING_RATE,
+            schedule=one_cycle_rate,
+            visible=self.verbose > 0,
+        )
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
             return objective.prior.log_joint(means).argmax(dim=1), objective.centers()

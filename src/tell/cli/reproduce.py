@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tell.cli import options
-from tell.cli.console import out, print_json, say, table
+from tell.cli.console import err, out, print_json, say, table
 
 if TYPE_CHECKING:
     from tell.experiments.inputs import Workshop
@@ -97,7 +97,8 @@ def command(
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
     if not (status or render):
-        shop = Workshop(folder, data_dir, features)
+        visible = err.is_terminal and not (quiet or json)
+        shop = Workshop(folder, data_dir, features, visible)
         _run(specs, size, shop, only or [], retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)

@@ -52,11 +52,13 @@ class Workshop:
     folder : of all results
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
     given : file with features X (n, d) and classes y (n,), for table 4
+    visible : whether training shows a progress bar
     """
 
     folder: Path
     data_dir: Path | None = None
     given: Path | None = None
+    visible: bool = False
 
     def inputs(self, run: Run) -> Inputs:
         """Load what a run sees; features are learned when first needed and then kept."""
@@ -90,7 +92,7 @@ class Workshop:
         x = torch.from_numpy(pixels.X)
         recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
         checkpoint = file.with_suffix(".checkpoint")
-        z = learn_features(x, network, epochs, run.seed, recorder, checkpoint)
+        z = learn_features(x, network, epochs, run.seed, recorder, checkpoint, visible=self.visible)
         checkpoint.unlink(missing_ok=True)
         return z.numpy()
 
@@ -126,6 +128,8 @@ def learn_features(
     seed: int,
     recorder: Recorder | None = None,
     checkpoint: Path | None = None,
+    *,
+    visible: bool = False,
 ) -> Tensor:
     """Train an autoencoder by reconstruction alone; return the embedding (n, 10) of x.
 
@@ -148,7 +152,8 @@ def learn_features(
             rate=one_cycle_rate,
             hooks=hooks,
             checkpoint=checkpoint,
-            name=network,
+            name=f"{network} features",
+            visible=visible,
         ).run()
     objective.eval()
     with torch.no_grad():

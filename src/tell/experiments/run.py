@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from tell.baselines import make
+from tell.baselines.pretraining import DeepClusterer
 from tell.core.objective import table_loss
 from tell.estimators import TELL, DeepTELL
 from tell.estimators._deep_recipes import RECIPES
@@ -94,7 +95,7 @@ def _batch(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     """Cluster all rows and score all labels."""
     deep = run.method.estimator == "deep-tell"
     X = inputs.X if deep else inputs.X.reshape(len(inputs.X), -1)
-    model = _deep(run, inputs, shop) if deep else _shallow(run, inputs.n_clusters)
+    model = _deep(run, inputs, shop) if deep else _shallow(run, inputs.n_clusters, shop)
     labels = model.fit_predict(X)
     loss = getattr(model, "loss_", None)
     return Result(
@@ -118,7 +119,7 @@ def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     draw = np.random.default_rng(run.seed)
     known = arriving + draw.permutation(len(X) - arriving)[: run.scale.online_rows]
     order = draw.permutation(arriving)
-    model = _shallow(run, inputs.n_clusters).fit(X[known])
+    model = _shallow(run, inputs.n_clusters, shop).fit(X[known])
     labels: list[NDArray[Any]] = []
     for start in range(0, arriving, BATCH):
         batch = X[order[start : start + BATCH]]
@@ -128,11 +129,14 @@ def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     return Result("done", scores=evaluate(inputs.y[order], np.concatenate(labels)).as_dict())
 
 
-def _shallow(run: Run, n_clusters: int) -> Any:
+def _shallow(run: Run, n_clusters: int, shop: Workshop) -> Any:
     method = run.method
     if method.estimator == "tell":
         return TELL(n_clusters, random_state=run.seed, **method.options)
-    return make(method.estimator, n_clusters, random_state=run.seed, **method.options)
+    model = make(method.estimator, n_clusters, random_state=run.seed, **method.options)
+    if isinstance(model, DeepClusterer):
+        model.verbose = int(shop.visible)
+    return model
 
 
 def _deep(run: Run, inputs: Inputs, shop: Workshop) -> DeepTELL:
@@ -155,6 +159,7 @@ def _deep(run: Run, inputs: Inputs, shop: Workshop) -> DeepTELL:
         checkpoint=checkpoint,
         hooks=[recorder],
         random_state=run.seed,
+        verbose=int(shop.visible),
         **own,
     )
 
