@@ -23,10 +23,11 @@ from tell.baselines.pretraining import (
     torch_seed,
     train,
 )
-from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective
+from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective, start_prior
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
-from tell.exceptions import ParameterError
+from tell.core.checkpoint import read_checkpoint
+from tell.exceptions import ModelFileError, ParameterError
 from tell.metrics import accuracy
 
 SMALL = {"hidden": (16,), "embedding_dim": 2, "pretrain_epochs": 20, "epochs": 3}
@@ -125,10 +126,30 @@ def test_pretraining_rebuilds_rows_with_and_without_negative_entries(digits, sig
     assert history[-1]["reconstruction"] < history[0]["reconstruction"]
 
 
+def test_a_finished_pretraining_is_shared_and_not_repeated(digits, tmp_path):
+    X, _ = digits
+    file = tmp_path / "pretrained.safetensors"
+    options = {**SMALL, "n_clusters": 5, "random_state": 0}
+    alone = VaDE(**options).fit(X)
+    DEC(**options, checkpoint=file).fit(X)
+    shared = VaDE(**options, checkpoint=file).fit(X)
+    seconds = [line["seconds"] for line in shared.history_[:20]]  # those of the first training
+    assert seconds == [line["seconds"] for line in read_checkpoint(file)[1]["history"]]
+    np.testing.assert_array_equal(shared.labels_, alone.labels_)
+    with pytest.raises(
+        ModelFileError, match="same rows, network, epochs and seed, got another rows"
+    ):
+        DEC(**options, checkpoint=file).fit(X[1:])
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ModelFileError, match="must be a file written by tell"):
+        DEC(**options, checkpoint=file).fit(X)
+
+
 @pytest.fixture
 def prior():
     X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [4, 4], [0, 6]], 20, 0)
-    return MixturePrior(GaussianMixture(3, random_state=0).fit(X))
+    mixture = GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
+    return MixturePrior(mixture.weights_, mixture.means_, mixture.covariances_)
 
 
 def test_vade_prior_is_the_mixture(prior):
@@ -150,13 +171,30 @@ def test_vade_cross_entropy_is_the_expected_density(prior):
     )
 
 
+def test_vade_starts_from_the_mixture_in_its_own_basis_and_rebuilds_the_same(digits):
+    X, _ = digits
+    with torch_seed(0):
+        batches = seeded_batches(autoencoder_rows(X), 256, seed=0)
+        autoencoder, _ = pretrained(batches, (32,), 3, epochs=5)
+        z = embed(autoencoder.encoder, batches)
+        mixture = GaussianMixture(5, random_state=0).fit(z.numpy().astype(np.float64))
+        with torch.no_grad():
+            before = autoencoder.decoder(z)
+            prior = start_prior(autoencoder, mixture)
+            moved = embed(autoencoder.encoder, batches)
+            after = autoencoder.decoder(moved)
+            labels = prior.log_joint(moved).argmax(dim=1).numpy()
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3)
+    mean_variance = prior.logits.softmax(dim=0) @ prior.log_variances.exp()
+    torch.testing.assert_close(mean_variance, torch.ones(3), rtol=1e-4, atol=1e-4)
+    assert np.mean(labels == mixture.predict(z.numpy().astype(np.float64))) > 0.85
+
+
 def test_vade_bound_is_exact_for_a_single_component_at_the_posterior():
     """One component N(0, 1) and q(z|x) = N(0, 1): the divergence from the prior is zero."""
-    mixture = GaussianMixture(1).fit(np.array([[-1.0], [1.0]]))
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(3, 1))
-    objective = VaDEObjective(
-        Autoencoder(encoder, nn.Linear(1, 3)), MixturePrior(mixture), bernoulli=True
-    )
+    prior = MixturePrior(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
+    objective = VaDEObjective(Autoencoder(encoder, nn.Linear(1, 3)), prior, bernoulli=True)
     for layer in (objective.mean, objective.log_variance):
         nn.init.zeros_(layer.weight)
         nn.init.zeros_(layer.bias)

@@ -81,6 +81,9 @@ class DEC(DeepClusterer):
     batch_size : int
         At most; small data sets get smaller batches.
     random_state : int, RandomState or None
+    checkpoint : path, optional
+        File that keeps the state of the pre-training: an interrupted one goes on from there, and a
+        finished one is not repeated. Methods that see the same rows with the same seed share it.
     verbose : int
         1 shows progress.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,9 +16,11 @@ from torch import Tensor, nn
 from tell.baselines._base import Clusterer, Labels, Matrix, require
 from tell.core.autoencoder import Autoencoder, perceptron
 from tell.core.batches import Batches
+from tell.core.checkpoint import read_checkpoint
 from tell.core.loop import Loop, Record, StopWhenSettled
 from tell.core.objective import Objective, Reconstruction
 from tell.core.schedule import Rate, constant_rate, one_cycle_rate
+from tell.exceptions import ModelFileError
 
 PRETRAINING_RATE = 2e-3  # at the top of its cycle
 
@@ -67,11 +71,13 @@ def train(
     schedule: Rate = constant_rate,
     settle: bool = False,
     name: str = "cluster",
+    checkpoint: Path | None = None,
+    facts: dict[str, Any] | None = None,
     visible: bool = False,
 ) -> list[Record]:
     """Train by Adam on the project's loop and return its history.
 
-    `settle` stops once fewer than 0.1 % of the labels change.
+    `settle` stops once fewer than 0.1 % of the labels change; the others are the loop's.
     """
     optimizer = torch.optim.Adam(objective.parameters(), lr=rate, fused=True)
     hooks = [StopWhenSettled()] if settle else []
@@ -83,6 +89,8 @@ def train(
         rate=schedule,
         hooks=hooks,
         name=name,
+        checkpoint=checkpoint,
+        facts=facts,
         visible=visible,
     ).run()
     objective.eval()
@@ -102,13 +110,15 @@ def pretrained(
     embedding_dim: int,
     epochs: int,
     *,
+    checkpoint: Path | None = None,
     visible: bool = False,
 ) -> Pretrained:
     """Train a fully connected autoencoder to rebuild its input; its embedding is unrestricted.
 
     What it rebuilds of rows in [0, 1] goes through a sigmoid, which is not part of the result: the
     decoder then gives logits. This and one cycle of the rate make the error of images much smaller
-    after the same number of epochs than plain outputs and a constant rate do.
+    after the same number of epochs than plain outputs and a constant rate do. A training that was
+    interrupted goes on from `checkpoint`, and a finished one is not repeated.
 
     >>> with torch_seed(0):
     ...     autoencoder, history = pretrained(Batches(torch.rand(8, 5)), (4,), 2, epochs=1)
@@ -120,6 +130,14 @@ def pretrained(
     encoder = nn.Sequential(*list(encoder.children())[:-1])
     rebuild = nn.Sequential(decoder, nn.Sigmoid()) if is_share(batches.stored) else decoder
     objective = Reconstruction(encoder, rebuild)
+    facts = {
+        "rows": [*batches.stored.shape, float(batches.stored.sum(dtype=torch.float64))],
+        "network": [*hidden, embedding_dim],
+        "epochs": epochs,
+        "seed": batches.seed,
+    }
+    if checkpoint is not None and checkpoint.exists():
+        _check_same(facts, checkpoint)
     history = train(
         objective,
         batches,
@@ -127,9 +145,20 @@ def pretrained(
         rate=PRETRAINING_RATE,
         schedule=one_cycle_rate,
         name="pre-train",
+        checkpoint=checkpoint,
+        facts=facts,
         visible=visible,
     )
     return Pretrained(Autoencoder(encoder, decoder), history)
+
+
+def _check_same(facts: dict[str, Any], checkpoint: Path) -> None:
+    kept = read_checkpoint(checkpoint)[1]
+    if other := [name for name, value in facts.items() if kept.get(name) != value]:
+        raise ModelFileError(
+            f"checkpoint {checkpoint} must come from the same rows, network, epochs and seed, got "
+            f"another {', '.join(other)}; delete it or name another file"
+        )
 
 
 def is_share(rows: Tensor) -> bool:
@@ -181,6 +210,7 @@ class DeepClusterer(Clusterer):
         epochs: int = 50,
         batch_size: int = 256,
         random_state: int | np.random.RandomState | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -190,6 +220,7 @@ class DeepClusterer(Clusterer):
         self.epochs = epochs
         self.batch_size = batch_size
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def _cluster(self, X: Matrix, rng: np.random.RandomState) -> Labels:
@@ -212,6 +243,7 @@ class DeepClusterer(Clusterer):
             self.hidden,
             self.embedding_dim,
             self.pretrain_epochs,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             visible=self.verbose > 0,
         )
         return autoencoder

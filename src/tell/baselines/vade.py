@@ -18,21 +18,16 @@ from tell.core.batches import Batch, Batches
 from tell.core.objective import Losses, Objective
 from tell.core.schedule import one_cycle_rate
 
-LEARNING_RATE = 1e-3  # of the phase after pre-training, at the top of its cycle
+LEARNING_RATE = 3e-4  # of the phase after pre-training, at the top of its cycle
 
 
 class MixturePrior(nn.Module):
-    """The prior of the embedding: k Gaussians (p dimensions) with diagonal covariances.
+    """The prior of the embedding: k Gaussians (p dimensions) with diagonal covariances."""
 
-    It starts from a fitted mixture of full covariances, whose diagonals it keeps. A mixture of
-    diagonal ones would depend on the embedding's rotation, which is arbitrary after pre-training.
-    """
-
-    def __init__(self, mixture: GaussianMixture) -> None:
+    def __init__(self, weights: Matrix, means: Matrix, variances: Matrix) -> None:
         super().__init__()
-        self.logits = nn.Parameter(_tensor(np.log(mixture.weights_)))
-        self.means = nn.Parameter(_tensor(mixture.means_))
-        variances = np.diagonal(mixture.covariances_, axis1=1, axis2=2)
+        self.logits = nn.Parameter(_tensor(np.log(weights)))
+        self.means = nn.Parameter(_tensor(means))
         self.log_variances = nn.Parameter(_tensor(np.log(variances)))
 
     def log_joint(self, z: Tensor) -> Tensor:
@@ -46,6 +41,35 @@ class MixturePrior(nn.Module):
         spread = log_variance.exp()[:, None] + (mean[:, None] - self.means).square()
         terms = math.log(2 * math.pi) + self.log_variances + spread / self.log_variances.exp()
         return 0.5 * terms.sum(dim=2)
+
+
+@torch.no_grad()
+def start_prior(autoencoder: Autoencoder, mixture: GaussianMixture) -> MixturePrior:
+    """Take over a mixture of full covariances, after a change of the embedding's basis.
+
+    The basis of a pre-trained embedding is arbitrary, and diagonal covariances depend on it. In the
+    new one, z ↦ A z, the mean covariance of the components is the identity and their means lie
+    along the axes as far as they can (that of linear discriminant analysis), so that little is
+    lost by keeping the diagonals. What the autoencoder rebuilds stays the same.
+
+    >>> autoencoder = Autoencoder(nn.Sequential(nn.Linear(3, 2)), nn.Sequential(nn.Linear(2, 3)))
+    >>> mixture = GaussianMixture(1, reg_covar=0).fit(np.array([[0, 0], [2, 0], [0, 2], [4, 4]]))
+    >>> start_prior(autoencoder, mixture).log_variances.exp().round(decimals=3).tolist()
+    [[1.0, 1.0]]
+    """
+    mean_covariance = np.tensordot(mixture.weights_, mixture.covariances_, axes=1)
+    whitening = np.linalg.inv(np.linalg.cholesky(mean_covariance))
+    scatter = np.cov(whitening @ mixture.means_.T, aweights=mixture.weights_, ddof=0)
+    basis = np.linalg.eigh(np.atleast_2d(scatter)).eigenvectors.T @ whitening
+    last = cast(nn.Linear, list(autoencoder.encoder.children())[-1])
+    first = cast(nn.Linear, next(autoencoder.decoder.children()))
+    forward, back = _tensor(basis), _tensor(np.linalg.inv(basis))
+    last.weight.copy_(forward @ last.weight)
+    last.bias.copy_(forward @ last.bias)
+    first.weight.copy_(first.weight @ back)
+    covariances = basis @ mixture.covariances_ @ basis.T
+    variances = np.diagonal(covariances, axis1=1, axis2=2)
+    return MixturePrior(mixture.weights_, mixture.means_ @ basis.T, variances)
 
 
 class VaDEObjective(Objective):
@@ -103,8 +127,8 @@ class VaDE(DeepClusterer):
     hidden, embedding_dim, pretrain_epochs, epochs, batch_size
         As in `DEC`.
     random_state : int, RandomState or None
-    verbose : int
-        1 shows progress.
+    checkpoint, verbose
+        As in `DEC`, with which the pre-training can be shared.
 
     Attributes
     ----------
@@ -127,9 +151,8 @@ class VaDE(DeepClusterer):
         embedding = embed(autoencoder.encoder, batches).numpy()
         mixture = GaussianMixture(self.n_clusters, reg_covar=1e-4, n_init=10, random_state=rng)
         mixture.fit(embedding.astype(np.float64))
-        objective = VaDEObjective(
-            autoencoder, MixturePrior(mixture), bernoulli=is_share(batches.stored)
-        )
+        prior = start_prior(autoencoder, mixture)
+        objective = VaDEObjective(autoencoder, prior, bernoulli=is_share(batches.stored))
         self.history_ += train(
             objective,
             batches,

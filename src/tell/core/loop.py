@@ -164,6 +164,7 @@ class Loop:
         with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
             while self._epoch < self.epochs and self.stopped is None:
                 self._run_epoch(bar.update)
+        self._write_if_due(after=0.0)  # a finished run need not be repeated either
         return self.history
 
     def stop(self, reason: str) -> None:

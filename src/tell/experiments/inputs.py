@@ -12,12 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.baselines.pretraining import PRETRAINING_RATE
 from tell.core.autoencoder import build_autoencoder
 from tell.core.batches import Batches
 from tell.core.loop import Loop
 from tell.core.objective import Reconstruction
-from tell.core.schedule import one_cycle_rate
 from tell.data import datasets
 from tell.exceptions import DataUnavailableError, InputError
 from tell.experiments.recording import Recorder
@@ -121,6 +119,12 @@ def feature_file(folder: Path, run: Run) -> Path:
     return folder / run.scale.name / "features" / name
 
 
+def pretraining_file(folder: Path, run: Run, epochs: int) -> Path:
+    """Where the pre-trained autoencoder is kept that DEC and VaDE share."""
+    name = f"{run.data}-pretrained-{epochs}-epochs-seed-{run.seed}.safetensors"
+    return folder / run.scale.name / "features" / name
+
+
 def learn_features(
     x: Tensor,
     network: str,
@@ -142,14 +146,13 @@ def learn_features(
         torch.manual_seed(seed)
         objective = Reconstruction(*build_autoencoder(network, tuple(x.shape[1:])))
         batches = Batches(x, BATCH, seed=seed)
-        optimizer = torch.optim.Adam(objective.parameters(), lr=PRETRAINING_RATE, fused=True)
+        optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3, fused=True)
         hooks = [] if recorder is None else [recorder]
         Loop(
             objective,
             batches,
             optimizer,
             epochs=epochs,
-            rate=one_cycle_rate,
             hooks=hooks,
             checkpoint=checkpoint,
             name=f"{network} features",

@@ -18,7 +18,7 @@ from tell.core.objective import table_loss
 from tell.estimators import TELL, DeepTELL
 from tell.estimators._deep_recipes import RECIPES
 from tell.exceptions import DataUnavailableError
-from tell.experiments.inputs import BATCH, Inputs, Workshop
+from tell.experiments.inputs import BATCH, Inputs, Workshop, pretraining_file
 from tell.experiments.recording import Recorder
 from tell.experiments.results import (
     Result,
@@ -135,7 +135,8 @@ def _shallow(run: Run, n_clusters: int, shop: Workshop) -> Any:
         return TELL(n_clusters, random_state=run.seed, **method.options)
     model = make(method.estimator, n_clusters, random_state=run.seed, **method.options)
     if isinstance(model, DeepClusterer):
-        model.verbose = int(shop.visible)
+        file = pretraining_file(shop.folder, run, model.pretrain_epochs)
+        model.set_params(checkpoint=file, verbose=int(shop.visible))
     return model
 
 
