@@ -35,8 +35,7 @@ def unit_power(X: Matrix) -> Matrix:
 
 
 def autoencoder_rows(X: Matrix) -> Matrix:
-    """Scale all of X (n, d) by one number: rows without negative entries to [0, 1], the others to
-    unit power.
+    """Scale all of X (n, d) by one number: into [0, 1], or with negative entries to unit power.
 
     >>> autoencoder_rows(np.array([[0.0, 16.0]]))
     array([[0., 1.]])

@@ -107,9 +107,10 @@ def _differences() -> str:
   images by their edges and settles most of the result: read TELL's rows as those of this recipe,
   not of the paper's loss.
 - **Short training of the others.** At the scale `cpu` the autoencoders behind the classic methods
-  have a handful of epochs (`specs/scales.toml`), DEC and VaDE 20 of pre-training and 20 and 30 of
-  clustering, where their papers have hundreds. Their rows are what so little training gives; a
-  lead over them here is no evidence.
+  have a handful of epochs (`specs/scales.toml`), where the paper's have thousands. Their rows are
+  what so little training gives; a lead over them here is no evidence. DEC and VaDE have some tens
+  of epochs of pre-training and of clustering (`specs/methods.toml`), where their papers have
+  hundreds; VaDE starts from the likeliest of ten mixtures with full covariances.
 - **Features of the classic methods.** The paper's k-means row in table 1 equals k-means on FCN
   features in table 5, not k-means on pixels in table 4. So here all classic methods of tables 1 to
   3 see the 10 features of an FCN autoencoder trained by reconstruction. The features of the
@@ -121,7 +122,9 @@ def _differences() -> str:
   comes first.
 - **Table 6.** At the scale `cpu` it uses the paper's own recipe on the fully connected network
   with a few epochs (`specs/methods.toml` says how many), because the ablation is about that
-  recipe's optimiser; compare the order of the rows, not their height.
+  recipe's optimiser; compare the order of the rows, not their height. Adadelta's step grows with
+  the gradient, and without the normalisation it throws the centres about, which the last note below
+  the table counts; Adam's hardly does, so that little is left for the normalisation to do.
 - **S1 and S2.** Our runs are other seeds of another recipe; only the choice by `L_clu` and its
   rank correlation with ACC are comparable. `L_clu` is in the paper's normalisation.
 - **Figure 7(a) and 7(b)** of the paper are `fig7` and `fig8` here."""
