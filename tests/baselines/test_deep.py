@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
@@ -24,13 +23,7 @@ from tell.baselines.pretraining import (
     torch_seed,
     train,
 )
-from tell.baselines.vade import (
-    MixturePrior,
-    VaDE,
-    VaDEObjective,
-    completed_likelihood,
-    start_prior,
-)
+from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective, start_prior
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import read_checkpoint
@@ -176,16 +169,6 @@ def test_vade_cross_entropy_is_the_expected_density(prior):
     torch.testing.assert_close(
         prior.cross_entropy(mean, log_variance)[0], sampled, rtol=0.02, atol=0.02
     )
-
-
-def test_completed_likelihood_takes_off_the_entropy_of_shared_rows():
-    """Two equal components share every row half and half: log 2 less than the likelihood."""
-    z = np.random.default_rng(0).normal(size=(200, 2))
-    mixture = GaussianMixture(2, means_init=np.zeros((2, 2)), max_iter=1, random_state=0)
-    mixture.set_params(weights_init=[0.5, 0.5], precisions_init=np.stack([np.eye(2)] * 2))
-    with pytest.warns(ConvergenceWarning):
-        mixture.fit(z)
-    assert completed_likelihood(mixture, z) == pytest.approx(mixture.score(z) - np.log(2))
 
 
 def test_vade_starts_from_the_mixture_in_its_own_basis_and_rebuilds_the_same(digits):

@@ -110,7 +110,7 @@ def _differences() -> str:
   have a handful of epochs (`specs/scales.toml`), where the paper's have thousands. Their rows are
   what so little training gives; a lead over them here is no evidence. DEC and VaDE have some tens
   of epochs of pre-training and of clustering (`specs/methods.toml`), where their papers have
-  hundreds; VaDE starts from the best of twenty mixtures by their completed likelihood.
+  hundreds; VaDE starts from the likeliest of ten mixtures with full covariances.
 - **Features of the classic methods.** The paper's k-means row in table 1 equals k-means on FCN
   features in table 5, not k-means on pixels in table 4. So here all classic methods of tables 1 to
   3 see the 10 features of an FCN autoencoder trained by reconstruction. The features of the
