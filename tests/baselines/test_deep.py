@@ -132,7 +132,9 @@ def test_a_finished_pretraining_is_shared_and_not_repeated(digits, tmp_path):
     options = {**SMALL, "n_clusters": 5, "random_state": 0}
     alone = VaDE(**options).fit(X)
     DEC(**options, checkpoint=file).fit(X)
+    written = file.stat().st_mtime_ns
     shared = VaDE(**options, checkpoint=file).fit(X)
+    assert file.stat().st_mtime_ns == written
     seconds = [line["seconds"] for line in shared.history_[:20]]  # those of the first training
     assert seconds == [line["seconds"] for line in read_checkpoint(file)[1]["history"]]
     np.testing.assert_array_equal(shared.labels_, alone.labels_)

@@ -164,7 +164,6 @@ class Loop:
         with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
             while self._epoch < self.epochs and self.stopped is None:
                 self._run_epoch(bar.update)
-        self._write_if_due(after=0.0)  # a finished run need not be repeated either
         return self.history
 
     def stop(self, reason: str) -> None:
@@ -215,7 +214,8 @@ class Loop:
         self._epoch, self._step, self._seconds, self._sums = self._epoch + 1, 0, 0.0, {}
         for hook in self.hooks:
             hook.on_epoch_end(self, record)
-        self._write_if_due(after=self.checkpoint_seconds)
+        finished = self._epoch == self.epochs or self.stopped is not None
+        self._write_if_due(after=0.0 if finished else self.checkpoint_seconds)
 
     def _set_rate(self) -> None:
         done = (self._epoch + self._step / self.batches.steps) / self.epochs

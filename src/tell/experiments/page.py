@@ -122,9 +122,11 @@ def _differences() -> str:
   comes first.
 - **Table 6.** At the scale `cpu` it uses the paper's own recipe on the fully connected network
   with a few epochs (`specs/methods.toml` says how many), because the ablation is about that
-  recipe's optimiser; compare the order of the rows, not their height. Adadelta's step grows with
-  the gradient, and without the normalisation it throws the centres about, which the last note below
-  the table counts; Adam's hardly does, so that little is left for the normalisation to do.
+  recipe's optimiser. Compare the medians in the claims below it, not the height of the rows nor
+  their order: so early `L_clu` chooses badly, and the seeds differ by more than the rows. In this
+  recipe Adadelta's step grows with the gradient, and without the normalisation it throws the
+  centres about, which the last note below the table counts; Adam's step hardly grows with it, so
+  that little is left for the normalisation to do.
 - **S1 and S2.** Our runs are other seeds of another recipe; only the choice by `L_clu` and its
   rank correlation with ACC are comparable. `L_clu` is in the paper's normalisation.
 - **Figure 7(a) and 7(b)** of the paper are `fig7` and `fig8` here."""
