@@ -66,7 +66,16 @@ def test_landmark_vectors_are_the_eigenvectors_of_the_implied_affinity():
     values, vectors = np.linalg.eigh(affinity)
     ours = left_singular_vectors(codes, 5)
     assert values[-1] == pytest.approx(1.0)  # the implied affinity is doubly stochastic
-    np.testing.assert_allclose(np.abs(ours.T @ vectors[:, -5:]), np.eye(5), atol=1e-6)
+    np.testing.assert_allclose(vectors[:, -1], vectors[0, -1])  # so its first vector is constant
+    np.testing.assert_allclose(np.abs(ours.T @ vectors[:, -6:-1]), np.eye(5), atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_fewer_landmarks_than_clusters_give_the_vectors_there_are(p):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    vectors = left_singular_vectors(landmark_codes(X, X[:p], 2), 3)
+    assert vectors.shape == (30, max(1, p - 1))
+    assert np.isfinite(vectors).all()
 
 
 def test_zeta_of_a_triangle_by_hand():

@@ -23,7 +23,7 @@ def landmark_codes(X: Matrix, landmarks: Matrix, n_nearest: int) -> scipy.sparse
     """
     finder = NearestNeighbors(n_neighbors=min(n_nearest, len(landmarks))).fit(landmarks)
     distances, index = finder.kneighbors(X)
-    # The bandwidth is the mean distance: no constant to tune, as in the authors' program.
+    # The bandwidth is the mean distance to the landmarks that code a row: no constant to tune.
     # All distances are 0 when every row is a landmark's copy: then any bandwidth will do.
     bandwidth = float(distances.mean()) or 1.0
     # Relative to the nearest landmark: a far-off row keeps weights that sum to one.
@@ -39,16 +39,22 @@ def left_singular_vectors(codes: scipy.sparse.csr_array, n_vectors: int) -> Matr
     """The leading left singular vectors (n, n_vectors) of the codes with columns scaled by D^-1/2.
 
     They are the eigenvectors of the implied (n, n) affinity Z D⁻¹ Zᵀ, found on its (p, p) side.
+    The very first is constant, because every row of Z sums to 1: it tells nothing and is left out,
+    as in the authors' program.
 
-    >>> left_singular_vectors(scipy.sparse.csr_array(np.eye(2)), 1).shape
-    (2, 1)
+    >>> left_singular_vectors(scipy.sparse.csr_array(np.eye(3)), 2).sum(axis=0).round(12)
+    array([0., 0.])
     """
     mass = np.asarray(codes.sum(axis=0)).ravel()
     # A landmark that no row uses has an empty column, whatever its scale.
     scaled = codes @ scipy.sparse.diags_array(1.0 / np.sqrt(np.where(mass > 0, mass, 1.0)))
     gram = (scaled.T @ scaled).toarray()
     p = len(gram)
-    values, vectors = scipy.linalg.eigh(gram, subset_by_index=(max(p - n_vectors, 0), p - 1))
+    if p > 1:
+        # Z D⁻¹ Zᵀ 1 = 1: its partner on this side is √mass, with the singular value 1.
+        gram -= np.outer(np.sqrt(mass), np.sqrt(mass)) / mass.sum()
+    n_vectors = max(1, min(n_vectors, p - 1))
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=(p - n_vectors, p - 1))
     return np.asarray(scaled @ (vectors / np.sqrt(np.maximum(values, 1e-12))))
 
 
