@@ -95,3 +95,8 @@ def test_lists_that_do_not_match_are_refused(y: list[object], labels: list[objec
     for measure in (evaluate, accuracy, matched_confusion):
         with pytest.raises(InputError, match="classes and labels"):
             measure(y, labels)
+
+
+def test_unknown_classes_are_refused() -> None:
+    with pytest.raises(InputError, match="got None; leave such rows out"):
+        evaluate(["a", None, "b"], [0, 1, 1])

@@ -118,4 +118,7 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.generic], NDArray
         )
     if not len(y):
         raise InputError("classes and labels must hold at least one row, got none")
+    for names in (y, labels):
+        if names.dtype == object and any(name is None for name in names):
+            raise InputError("classes and labels must all be known, got None; leave such rows out")
     return y, labels

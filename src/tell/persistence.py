@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
@@ -34,6 +35,13 @@ class SavedModel(NamedTuple):
     tensors: dict[str, Tensor]
 
 
+def _plain(value: Any) -> Any:
+    """Turn a number of NumPy into one that JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"metadata and options must be JSON, got {type(value).__name__}")
+
+
 def write_model(
     folder: str | os.PathLike[str], kind: str, config: dict[str, Any], tensors: dict[str, Tensor]
 ) -> None:
@@ -52,7 +60,7 @@ def write_model(
         "sha256": checksum,
         "config": config,
     }
-    text = json.dumps(description, indent=1)
+    text = json.dumps(description, indent=1, default=_plain)
     place.mkdir(parents=True, exist_ok=True)
     tensors_file = place / _tensors_name(checksum)
     _replace(tensors_file, payload)

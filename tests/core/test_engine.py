@@ -239,3 +239,15 @@ def _loss_of(model: KMeans, rows: Tensor, geometry: str) -> float:
         return float(model.inertia_) / len(rows)
     centers = torch.nn.functional.normalize(torch.from_numpy(model.cluster_centers_), dim=1)
     return mean_loss(DenseRows(rows), assign(DenseRows(rows), centers, geometry))
+
+
+def test_a_few_heavy_rows_are_never_missed_by_a_sample() -> None:
+    """60,000 light rows around the origin, twelve heavy ones far out: only those matter."""
+    random = np.random.default_rng(0)
+    x, weight = random.normal(size=(60_000, 2)), np.full(60_000, 1e-3)
+    heavy = random.choice(len(x), 12, replace=False)
+    corners = np.array([[20.0, 0], [0, 20], [-20, 0]])
+    x[heavy], weight[heavy] = corners[np.arange(12) % 3], 1000.0
+    found = fit(torch.from_numpy(x), 3, torch.from_numpy(weight), geometry="euclidean")
+    best = KMeans(3, n_init=5, random_state=0).fit(x, sample_weight=weight)
+    assert found.loss <= 1.01 * best.inertia_ / weight.sum()

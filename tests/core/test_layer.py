@@ -10,6 +10,7 @@ import sys
 import textwrap
 from itertools import pairwise
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -502,3 +503,30 @@ def test_points_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 def test_centres_of_another_shape_are_refused() -> None:
     with pytest.raises(InputError, match=r"\(4, 5\)"):
         layer().set_centers_(torch.zeros(5, 4))
+
+
+def test_gradients_too_small_to_square_are_taken_for_zero() -> None:
+    module = axes()
+    module.weight.grad = torch.full((2, 2), 1e-25)
+    module.normalize_gradient_()
+    assert module.weight.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_layers_may_be_built_while_another_thread_steps() -> None:
+    stop, interval = Event(), sys.getswitchinterval()
+
+    def build() -> None:
+        while not stop.is_set():
+            ClusterLayer(2, 2)
+
+    sys.setswitchinterval(1e-6)
+    builder = Thread(target=build)
+    builder.start()
+    try:
+        optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+        for _ in range(3000):
+            optimizer.step()
+    finally:
+        stop.set()
+        builder.join()
+        sys.setswitchinterval(interval)

@@ -132,3 +132,21 @@ def test_a_weight_is_a_repetition(geometry: str, counts: list[int], seed: int) -
         theirs = totals(plain, labels[repeated], 2, geometry)
         torch.testing.assert_close(ours.sums, theirs.sums)
         torch.testing.assert_close(ours.counts, theirs.counts)
+
+
+@pytest.mark.parametrize("k", [8, 40])
+def test_long_sums_and_counts_lose_nothing_in_float32(k: int) -> None:
+    n = 2_000_000
+    rows = DenseRows(torch.full((n, 1), 0.1), torch.full((n,), 0.1))
+    part = totals(rows, torch.arange(n) % k, k, "euclidean")
+    assert float(part.counts.sum()) == pytest.approx(0.1 * n, rel=1e-6)
+    assert float((part.sums[:, 0] / part.counts).max()) == pytest.approx(0.1, rel=1e-4)
+
+
+def test_distances_of_far_clusters_keep_their_digits_in_float32() -> None:
+    x = 1e4 + 0.1 * torch.randn(500, 3, generator=torch.Generator().manual_seed(0))
+    centers = torch.stack([x.mean(dim=0), -x.mean(dim=0)])
+    for rows in both(x):
+        found = assign(rows, centers, "euclidean")
+        exact = (x.double() - centers[0].double()).square().sum(dim=1)
+        torch.testing.assert_close(found.distances.double(), exact, rtol=1e-3, atol=1e-6)

@@ -162,3 +162,18 @@ def test_ordinary_rows_rarely_look_like_drift() -> None:
             watch = watch.after(part)
             alarms += watch.drifting
     assert alarms == 0
+
+
+def test_a_revived_centre_has_the_length_of_its_row_whatever_its_weight() -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.tensor([[1.0, 0, 0], [0, 1.0, 0]]).repeat(50, 1)
+    now = stream_state(fit_centers(DenseRows(x), 2, seed=0))
+    for _ in range(60):
+        rows = 3 * x[:1] + 0.01 * torch.randn(20, 3, generator=random)
+        now, record, _ = step(now, DenseRows(rows, torch.full((20,), 7.0)), "sphere", 200.0)
+        if record["revived"]:
+            break
+    assert record["revived"]
+    lengths = now.lengths / now.memory.counts
+    assert float(lengths.min()) == pytest.approx(3, rel=0.05)
+    assert float(lengths.max()) == pytest.approx(3, rel=0.05)

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -15,9 +16,12 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
+from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop
 from tell.estimators._deep_fast import FastRecipe
 from tell.estimators._deep_paper import PaperRecipe
+from tell.estimators._deep_run import DeepModel
+from tell.estimators._deep_stream import one_pass
 from tell.estimators.deep import DeepTELL
 from tell.exceptions import (
     ConvergenceWarning,
@@ -434,3 +438,47 @@ def test_divergence_is_reported_and_leaves_the_earlier_model() -> None:
     with pytest.raises(DivergedError, match="finite"):
         model.fit(IMAGES / 16)
     assert model.cluster_centers_ is centers
+
+
+def test_learning_on_with_the_encoder_is_seeded_and_leaves_the_callers_state() -> None:
+    found = []
+    for seed in (1, 2):
+        model = DeepTELL(3, encoder="fcn", recipe=QUICK, random_state=0).fit(IMAGES)
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        model.partial_fit(IMAGES, encoder=True)
+        assert torch.equal(torch.get_rng_state(), before)
+        found.append(model.cluster_centers_)
+    np.testing.assert_array_equal(*found)
+
+
+def test_centres_move_as_far_with_any_length_of_the_weight() -> None:
+    """Adam's steps are as long as the rate, so that the layer's must know its weight's length."""
+    moved = []
+    for alpha in (1.0, 0.001):
+        torch.manual_seed(0)
+        layer = ClusterLayer(3, 2, alpha=alpha)
+        model = DeepModel(nn.Linear(3, 3), None, layer)
+        x = torch.randn(64, 3, generator=torch.Generator().manual_seed(1))
+        moved.append(one_pass(model, x, encoder=True, seed=0)["movement"])
+    assert moved[0] == pytest.approx(moved[1], rel=0.05)
+
+
+def test_images_after_a_frame_have_no_column_names() -> None:
+    flat = pd.DataFrame(IMAGES.reshape(len(IMAGES), -1)).rename(columns=str)
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(flat)
+    assert len(model.feature_names_in_) == 64
+    assert not hasattr(model.fit(IMAGES), "feature_names_in_")
+
+
+def test_a_run_seeded_by_a_generator_goes_on(tmp_path: Path) -> None:
+    class Stop(Hook):
+        def on_epoch_end(self, loop: Loop, record: dict[str, object]) -> None:
+            raise KeyboardInterrupt
+
+    options = {"recipe": QUICK, "checkpoint": tmp_path / "state"}
+    with pytest.raises(KeyboardInterrupt):
+        DeepTELL(2, random_state=np.random.RandomState(0), hooks=[Stop()], **options).fit(IMAGES)
+    resumed = DeepTELL(2, random_state=np.random.RandomState(7), **options).fit(IMAGES)
+    whole = DeepTELL(2, random_state=np.random.RandomState(0), recipe=QUICK).fit(IMAGES)
+    np.testing.assert_array_equal(resumed.cluster_centers_, whole.cluster_centers_)

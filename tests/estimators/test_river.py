@@ -73,3 +73,12 @@ def test_bad_rows_are_refused_and_change_nothing() -> None:
     np.testing.assert_array_equal(model.model.cluster_centers_, before)
     model.learn_one(ROWS[20])
     assert not np.array_equal(model.model.cluster_centers_, before)
+
+
+def test_rows_that_could_not_be_learned_are_kept() -> None:
+    model = RiverTELL(2, seed=0)
+    model.learn_one({"a": 0.0, "b": 0.0})
+    with pytest.raises(InputError, match="all rows are zero"):
+        model.learn_one({"a": 0.0, "b": 0.0})
+    model.learn_one({"a": 1.0, "b": 0.0})
+    assert model.model.n_seen_ == 3

@@ -613,3 +613,46 @@ def test_progress_is_shown_on_request(capsys: pytest.CaptureFixture[str]) -> Non
     assert "loss" in shown.err
     TELL(3, random_state=0).fit(DIGITS)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_column_with_a_large_mean_is_standardised_like_any_other(dtype: type) -> None:
+    X, y = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    seconds = 1.7e9 + 1000 * np.random.default_rng(0).normal(size=len(X))
+    constant = np.full(len(X), 1e9 / 3)
+    X = np.column_stack([X, seconds, constant]).astype(dtype)
+    model = TELL(3, geometry="euclidean", standardize=True, random_state=0).fit(X)
+    assert model.scale_ is not None
+    assert model.scale_[2] == pytest.approx(1000, rel=0.1)
+    assert tell.evaluate(y, model.labels_).acc > 0.95
+    assert np.abs(model.cluster_centers_[:, 3]).max() < 1e-5  # a constant tells nothing
+
+
+def test_the_callers_random_state_is_left_alone(tmp_path: Path) -> None:
+    model = TELL(3, init="kaiming", random_state=0).fit(DIGITS)
+    before = torch.get_rng_state()
+    _ = model.layer_
+    TELL(3, init="kaiming", random_state=0).fit(DIGITS)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_failed_save_leaves_no_trace(tmp_path: Path) -> None:
+    model = TELL(2, random_state=0).fit(DIGITS)
+    with pytest.raises(TypeError, match="must be JSON, got object"):
+        model.save(tmp_path / "model", metadata={"what": object()})
+    model.save(tmp_path / "model", metadata={"count": np.int64(3)})
+    assert tell.load(tmp_path / "model").metadata_ == {"count": 3}
+
+
+def test_a_row_without_weight_changes_no_label() -> None:
+    X, more = DIGITS[:900], DIGITS[900:]
+    one, other = (TELL(10, random_state=0).fit(X) for _ in range(2))
+    one.partial_fit(more, sample_weight=np.ones(len(more)))
+    weight = np.append(np.ones(len(more)), 0.0)
+    other.partial_fit(np.vstack([more, more[:1]]), sample_weight=weight)
+    np.testing.assert_array_equal(one.labels_, other.labels_[:-1])
+
+
+def test_given_centres_must_have_the_width_of_sparse_rows() -> None:
+    with pytest.raises(ParameterError, match=r"shape \(2, 64\), got shape \(2, 5\)"):
+        TELL(2, init=np.ones((2, 5))).fit(sp.csr_array(DIGITS))

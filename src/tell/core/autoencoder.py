@@ -111,6 +111,13 @@ class UnflattenImages(nn.Unflatten):
         return super().forward(x).contiguous(memory_format=torch.channels_last)
 
 
+def channels_last_(module: nn.Module) -> None:
+    """Store filters as `Batches` stores images, in place: convolutions are faster that way."""
+    for parameter in module.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+
+
 def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
     """Build the paper's convolutional autoencoder for images (c, h, w) with values in [0, 1].
 

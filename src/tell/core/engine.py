@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
 from tell.core.layer import Geometry
-from tell.core.rows import Assignment, Rows, Totals, assign, totals
+from tell.core.rows import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_centers
 
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
@@ -88,9 +88,9 @@ def step_to(part: Totals, centers: Tensor, geometry: Geometry) -> Tensor:
 def mean_loss(rows: Rows, assignment: Assignment) -> float:
     """The clustering loss per row: the weighted mean squared distance to the own centre."""
     if rows.weight is None:
-        return float(assignment.distances.double().mean())
-    weights = rows.weight.double()
-    return float(weights @ assignment.distances.double() / weights.sum())
+        return float(wide(assignment.distances).mean())
+    weights = wide(rows.weight)
+    return float(weights @ wide(assignment.distances) / weights.sum())
 
 
 class Solver:
@@ -215,10 +215,21 @@ def _counts(rows: Rows, assignment: Assignment, n_clusters: int) -> Tensor:
 
 
 def _sample(rows: Rows, size: int, generator: torch.Generator) -> Rows:
-    """About `size` distinct rows, in their order; all rows if there are no more."""
+    """About `size` distinct rows, in their order; all rows if there are no more.
+
+    Weighted rows are drawn as often as their weight says, and then weigh how often they were drawn:
+    a few heavy ones may be all that matters.
+    """
     n = rows.shape[0]
     if size >= n:
         return rows
+    if rows.weight is not None:
+        reach = rows.weight.cpu().double().cumsum(0)
+        drawn = torch.rand(size, generator=generator, dtype=torch.float64) * reach[-1]
+        index, times = torch.searchsorted(reach, drawn, right=True).unique(return_counts=True)
+        sample = rows.take(index.to(rows.example.device))
+        sample.weight = times.to(rows.weight)
+        return sample
     if size > n // 4:
         index = torch.randperm(n, generator=generator)[:size].sort().values
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
 
@@ -101,7 +102,7 @@ class ClusterLayer(nn.Module):
         self.alpha = float(alpha)
         self.weight = nn.Parameter(torch.empty(n_clusters, in_features, device=device, dtype=dtype))
         self.reset_parameters()
-        _LAYERS.add(self)
+        _register(self)
 
     def reset_parameters(self) -> None:
         """Draw new centres by Kaiming's uniform rule, as the paper does."""
@@ -181,14 +182,16 @@ class ClusterLayer(nn.Module):
         """Give each row's gradient a tenth of the row's length (figure 2c); zero stays zero."""
         if self.geometry != "sphere" or not self.normalize_gradient or self.weight.grad is None:
             return
-        F.normalize(self.weight.grad, dim=1, eps=1e-30, out=self.weight.grad).mul_(
-            2 * self.alpha * self.gradient_ratio * scale
-        )
+        gradient = self.weight.grad
+        length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        # A length that is too small for its square to be a number counts as zero.
+        gradient.div_(torch.where(length > 0, length, torch.inf))
+        gradient.mul_(2 * self.alpha * self.gradient_ratio * scale)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._projected_version = self._writes()  # a copy counts its versions anew
-        _LAYERS.add(self)  # copies and unpickled layers look after themselves too
+        _register(self)  # copies and unpickled layers look after themselves too
 
     def extra_repr(self) -> str:
         text = f"in_features={self.in_features}, n_clusters={self.n_clusters}, "
@@ -235,13 +238,21 @@ def _check_options(
 # on the tensor itself would fire too early for all three.
 
 _LAYERS: WeakSet[ClusterLayer] = WeakSet()
+_LAYERS_LOCK = Lock()  # layers are built in one thread while another one steps
+
+
+def _register(layer: ClusterLayer) -> None:
+    with _LAYERS_LOCK:
+        _LAYERS.add(layer)
 
 
 def _layers_of(optimizer: Optimizer) -> list[ClusterLayer]:
     if not _LAYERS:
         return []
+    with _LAYERS_LOCK:
+        layers = list(_LAYERS)
     stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    return [layer for layer in list(_LAYERS) if id(layer.weight) in stepped]
+    return [layer for layer in layers if id(layer.weight) in stepped]
 
 
 def _before_step(

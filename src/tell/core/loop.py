@@ -71,6 +71,8 @@ class Loop:
     optimizer : torch.optim.Optimizer
         Over the objective's parameters.
     epochs : int
+    epochs_before : int
+        Of the stages of a training before this one, for hooks that count on.
     rate : callable, share of steps done -> factor of the optimiser's learning rate
     hooks : sequence of Hook
     checkpoint : path, optional
@@ -120,6 +122,7 @@ class Loop:
         optimizer: Optimizer,
         *,
         epochs: int,
+        epochs_before: int = 0,
         rate: Rate = constant_rate,
         hooks: Sequence[Hook] = (),
         checkpoint: Path | None = None,
@@ -134,6 +137,7 @@ class Loop:
         self.batches = batches
         self.optimizer = optimizer
         self.epochs = epochs
+        self.epochs_before = epochs_before
         self.rate = rate
         self.hooks = hooks
         self.checkpoint = checkpoint
@@ -169,6 +173,11 @@ class Loop:
     def stop(self, reason: str) -> None:
         """End the run after this epoch."""
         self.stopped = reason
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Epochs that are finished, and steps of the one that is not."""
+        return self._epoch, self._step
 
     def step(self, batch: Batch) -> Losses:
         """Losses, weighted sum, gradients, one step of the optimiser."""
@@ -284,7 +293,8 @@ class Loop:
         restore_optimizer(self.optimizer, averages)
         self.labels.copy_(tensors["labels"])
         self._labels_before.copy_(tensors["labels_before"])
-        self._centers_before = tensors.get("centers_before")
+        if "centers_before" in tensors:
+            self._centers_before = tensors["centers_before"].to(self.labels.device)
         torch.set_rng_state(tensors["random"])
         self._epoch, self._step = facts["position"]["epoch"], facts["position"]["step"]
         self._seconds, self._sums = facts["position"]["seconds"], facts["sums"]

@@ -18,7 +18,13 @@ from torch import Tensor
 from tell.core.layer import Geometry
 
 SCORES_IN_CACHE = 1 << 19  # numbers per block: few enough to stay in a core's cache
+MOST_IN_ONE_SUM = 1 << 16  # rows that float32 adds up without losing much
 FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by vector instructions
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float64, where the device has it: long sums need it, as 2^24 + 1 = 2^24 in float32."""
+    return x if x.device.type == "mps" else x.double()
 
 
 class Rows(ABC):
@@ -100,15 +106,25 @@ class DenseRows(Rows):
         return vectors @ self.x[start:stop].T
 
     def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
-        if n_clusters <= FEW_CLUSTERS:  # a product with the assignment costs less than copies
-            assignment = self.x.new_zeros(n_clusters, self.shape[0])
-            return assignment.scatter_(0, labels[None], coefficients[None]) @ self.x
-        total = self.x.new_zeros(n_clusters, self.shape[1])
-        block = max(1, SCORES_IN_CACHE // self.shape[1])
+        few = n_clusters <= FEW_CLUSTERS
+        short = self._sums_by_product if few else self._sums_by_row
+        block = MOST_IN_ONE_SUM if few else max(1, SCORES_IN_CACHE // self.shape[1])
+        if self.shape[0] <= block:
+            return short(labels, coefficients, n_clusters, slice(None))
+        total = wide(self.x.new_zeros(n_clusters, self.shape[1]))
         for start in range(0, self.shape[0], block):
-            part = slice(start, start + block)
-            total.index_add_(0, labels[part], self.x[part] * coefficients[part, None])
-        return total
+            total += short(labels, coefficients, n_clusters, slice(start, start + block))
+        return total.to(self.x.dtype)
+
+    def _sums_by_product(self, labels: Tensor, scale: Tensor, k: int, part: slice) -> Tensor:
+        """For few clusters a product with the assignment costs less than copies of the rows."""
+        x = self.x[part]
+        assignment = x.new_zeros(k, len(x))
+        return assignment.scatter_(0, labels[None, part], scale[None, part]) @ x
+
+    def _sums_by_row(self, labels: Tensor, scale: Tensor, k: int, part: slice) -> Tensor:
+        x = self.x[part]
+        return x.new_zeros(k, x.shape[1]).index_add_(0, labels[part], x * scale[part, None])
 
     def take(self, index: Tensor) -> DenseRows:
         return DenseRows(self.x[index], None if self.weight is None else self.weight[index])
@@ -189,7 +205,17 @@ class Assignment(NamedTuple):
 def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     """Give each row the nearest of the centres (k, d); on the sphere they have unit length."""
     labels, best = nearest(rows, centers, geometry)
-    return Assignment(labels, to_distance(rows, best, geometry))
+    distances = to_distance(rows, best, geometry)
+    if geometry == "euclidean":
+        _recompute_cancelled(rows, centers, labels, distances)
+    return Assignment(labels, distances)
+
+
+def _recompute_cancelled(rows: Rows, centers: Tensor, labels: Tensor, distances: Tensor) -> None:
+    """Write the distances anew, from differences, of which β − Wᵀx − b left few digits."""
+    few_digits = 1024 * torch.finfo(distances.dtype).eps * rows.length.square()
+    for index in torch.nonzero(distances < few_digits)[:, 0].split(1 << 16):
+        distances[index] = (rows.dense(index) - centers[labels[index]]).square().sum(dim=1)
 
 
 def nearest(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
@@ -275,5 +301,6 @@ def totals(rows: Rows, labels: Tensor, n_clusters: int, geometry: Geometry) -> T
     """Minus half the gradient of the loss with respect to W, in closed form, and the counts."""
     weights = rows.weights()
     scale = weights * rows.inverse_length if geometry == "sphere" else weights
-    counts = weights.new_zeros(n_clusters).index_add_(0, labels, weights)
+    exact = None if rows.weight is None else wide(rows.weight)
+    counts = torch.bincount(labels, exact, minlength=n_clusters).to(weights.dtype)
     return Totals(rows.sums(labels, scale, n_clusters), counts)

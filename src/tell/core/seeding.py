@@ -9,8 +9,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
-from tell.core.layer import ClusterLayer, Geometry
-from tell.core.rows import Assignment, Rows, Totals, all_distances, assign, exact_distances
+from tell.core.layer import Geometry
+from tell.core.rows import (
+    Assignment,
+    Rows,
+    Totals,
+    all_distances,
+    assign,
+    exact_distances,
+    wide,
+)
 
 RELOCATION_CANDIDATES = 16
 
@@ -58,9 +66,8 @@ def canonical_order(rows: Rows, generator: torch.Generator) -> Tensor:
 def _kaiming(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
     bound = 1 / math.sqrt(rows.shape[1])  # what ClusterLayer.reset_parameters draws
     drawn = torch.rand(k, rows.shape[1], generator=generator, dtype=torch.float64)
-    layer = ClusterLayer(rows.shape[1], k, geometry=geometry, dtype=torch.float64)
-    layer.set_centers_((2 * drawn - 1) * bound)
-    return layer.centers.detach().to(rows.example)
+    centers = (2 * drawn - 1) * bound
+    return (F.normalize(centers, dim=1) if geometry == "sphere" else centers).to(rows.example)
 
 
 def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Generator) -> Tensor:
@@ -112,7 +119,7 @@ def _first_smallest(values: Tensor) -> Tensor:
 
 def _draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Positions drawn in proportion to mass, or to the weights where there is none left."""
-    cumulated = (mass if mass.any() else weights).double().cumsum(0)
+    cumulated = wide(mass if mass.any() else weights).cumsum(0)
     total = cumulated[-1]
     at = torch.rand(count, generator=generator, dtype=torch.float64).to(cumulated) * total
     return torch.searchsorted(cumulated, at, right=True).clamp_(max=len(mass) - 1)

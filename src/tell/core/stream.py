@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tell.core.engine import Fit, mean_loss, step_to
 from tell.core.layer import Geometry
-from tell.core.rows import Assignment, Rows, Totals, assign, totals
+from tell.core.rows import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.seeding import as_centers, seedable
 
 BASELINE_ROWS = 1000  # rows from which the usual loss is learned
@@ -45,7 +45,7 @@ class Watch:
         n = len(distances)
         if n < BASELINE_ROWS_PER_CLUSTER * n_clusters:
             return cls()
-        usual = distances.double() * ((n + n_clusters) / (n - n_clusters))
+        usual = wide(distances) * ((n + n_clusters) / (n - n_clusters))
         mean = float(usual.mean())
         return cls(float(n), mean, float((usual - mean).square().sum()), mean)
 
@@ -93,7 +93,7 @@ class StreamState:
 def stream_state(fit: Fit) -> StreamState:
     """The state after a fit: its last sample's sums, at the weight of all rows."""
     rows, labels, part = fit.descent.rows, fit.descent.assignment.labels, fit.descent.totals
-    counts = fit.counts.double()
+    counts = wide(fit.counts)
     growth = counts / part.counts.clamp(min=torch.finfo(part.counts.dtype).tiny)
     lengths = torch.zeros_like(counts).index_add_(0, labels, _lengths(rows))
     memory = Totals(part.sums * growth[:, None], counts)
@@ -112,7 +112,7 @@ def grown(state: StreamState, rows: float) -> StreamState:
 
 def _lengths(rows: Rows) -> Tensor:
     """Weighted lengths of the rows."""
-    return (rows.length * rows.weights()).double()
+    return wide(rows.length * rows.weights())
 
 
 def step(
@@ -143,7 +143,7 @@ def step(
         state.watch.after(nearest.distances),
     )
     new, revived = _revive_idle(new, rows, nearest, geometry)
-    far = float((nearest.distances > state.watch.far).double().mean())
+    far = float((nearest.distances > state.watch.far).float().mean())
     record = {
         "rows": count,
         "seen": new.seen,
@@ -175,7 +175,7 @@ def _revive_idle(
         return state, 0
     idle = idle[: len(worst)]
     points = as_centers(rows, worst, geometry)
-    length = _lengths(rows)[worst]
+    length = wide(rows.length[worst])  # each counts once, whatever its weight
     fresh = {
         "centers": (state.centers, points),
         "sums": (state.memory.sums, points),

@@ -60,7 +60,8 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
         recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
         estimator = kind(recipe=recipe, **config["options"])
         shape = tuple(config["input_shape"])
-        model = new_model(estimator, recipe, network_shape(shape))
+        with torch.random.fork_rng(devices=[]):  # what new networks draw is overwritten at once
+            model = new_model(estimator, recipe, network_shape(shape))
         _copy_into(model, tensors)
         estimator.input_shape_ = shape
         if config["feature_names"] is not None:

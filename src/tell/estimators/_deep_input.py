@@ -39,6 +39,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
         )
     if reset:
         estimator.n_features_in_ = int(np.prod(images.shape[1:]))
+        vars(estimator).pop("feature_names_in_", None)  # of a table that was fitted before
     elif images.shape[1:] != estimator.input_shape_:
         raise InputError(
             f"X must have rows of shape {estimator.input_shape_} as in fit, "

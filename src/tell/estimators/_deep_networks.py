@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from tell.core.autoencoder import UnitLength, build_autoencoder
+from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
 from tell.estimators._deep_run import DeepModel, Recipe
 from tell.exceptions import ModelFileError, ParameterError
 
@@ -51,9 +51,7 @@ def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> 
     )
     layer = recipe.layer(embedding_size(encoder, shape), options.n_clusters)
     model = DeepModel(encoder, decoder, layer).to(options.device)
-    for parameter in model.parameters():
-        if parameter.ndim == 4:  # as `Batches` gives images; convolutions are faster that way
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    channels_last_(model)
     return model
 
 

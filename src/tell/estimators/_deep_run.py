@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -29,7 +30,7 @@ from tell.exceptions import ParameterError
 
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
-HARMLESS = {"checkpoint", "epochs", "hooks", "max_time", "n_init", "verbose"}
+HARMLESS = {"checkpoint", "hooks", "max_time", "verbose"}
 
 
 class Assigned(NamedTuple):
@@ -204,7 +205,7 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
-        history = history + _loop(stage, control, file).run()
+        history = history + _loop(stage, control, file, len(history)).run()
         if file is not None:
             write_checkpoint(file, _state(modules), {"finished": True, "history": history})
     return history
@@ -212,6 +213,8 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
 
 def _described(option: object) -> str:
     """Describe an option the same way in every process: functions by name, not by address."""
+    if isinstance(option, np.random.RandomState):
+        return "RandomState"  # the seeds that were drawn from it are kept
     return getattr(option, "__qualname__", None) or repr(option)
 
 
@@ -220,12 +223,13 @@ def remaining(deadline: float | None) -> bool:
     return deadline is None or time.monotonic() < deadline
 
 
-def _loop(stage: Stage, control: Control, file: Path | None) -> Loop:
+def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int) -> Loop:
     return Loop(
         stage.objective,
         stage.batches,
         stage.optimizer,
         epochs=stage.epochs,
+        epochs_before=epochs_before,
         rate=stage.rate,
         hooks=[*stage.hooks, *control.hooks],
         checkpoint=file,

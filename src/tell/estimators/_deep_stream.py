@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn, optim
 
 from tell.core.batches import Batches
@@ -28,15 +29,23 @@ def one_pass(model: DeepModel, x: Tensor, *, encoder: bool, seed: int) -> dict[s
     encoder : bool
         Let the networks learn too, not the centres alone.
     seed : int
-        Of the order of the rows.
+        Of the order of the rows and of what the networks draw.
     """
     if encoder and len(x) > 1:  # a single row has no batch statistics
         objective = Clustering(model.encoder, model.layer, model.decoder, alternation=Always())
-        rule: optim.Optimizer = optim.Adam(objective.parameters(), lr=NETWORK_RATE)
+        networks = [p for name, p in objective.named_parameters() if not name.startswith("layer.")]
+        # Adam's steps do not know how long the layer's weight is.
+        rates: list[dict[str, Any]] = [
+            {"params": networks},
+            {"params": [model.layer.weight], "lr": NETWORK_RATE * model.layer.alpha},
+        ]
+        rule: optim.Optimizer = optim.Adam(rates, lr=NETWORK_RATE)
         batches = Batches(x, BATCH_ROWS, seed=seed)
     else:
         objective = Clustering(nn.Identity(), model.layer, alternation=Always(encoder=False))
         rule = optim.SGD(objective.parameters(), lr=CENTER_RATE)
         batches = Batches(model.embed(x), BATCH_ROWS, seed=seed)
-    (record,) = Loop(objective, batches, rule, epochs=1, name="stream").run()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # of dropout
+        (record,) = Loop(objective, batches, rule, epochs=1, name="stream").run()
     return {"rows": len(x), "loss": record["clustering"], "movement": record["movement"]}

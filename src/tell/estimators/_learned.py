@@ -54,9 +54,10 @@ class Learned:
         """The centres as a torch module, ready to be put behind a network."""
         centers = torch.from_numpy(self.cluster_centers_)
         k, d = centers.shape
-        layer = ClusterLayer(
-            d, k, geometry=self.geometry, temperature=self.temperature, dtype=centers.dtype
-        )
+        with torch.random.fork_rng(devices=[]):  # what a new layer draws is overwritten at once
+            layer = ClusterLayer(
+                d, k, geometry=self.geometry, temperature=self.temperature, dtype=centers.dtype
+            )
         layer.set_centers_(centers)
         return layer.to(self.device)
 

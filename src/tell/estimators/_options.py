@@ -74,12 +74,12 @@ def check_rows(model: TELL, rows: Rows) -> None:
         )
 
 
-def given_centers(model: TELL, scaling: Scaling, example: Tensor) -> Seeding | Tensor:
+def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor:
     """The seeding's name, or the user's centres (k, d) moved from the data's units."""
     if isinstance(model.init, str):
         return model.init  # type: ignore[return-value]
     centers = np.asarray(model.init, dtype=np.float64)
-    wanted = (model.n_clusters, example.shape[1] if example.ndim == 2 else centers.shape[-1])
+    wanted = (model.n_clusters, rows.shape[1])
     if centers.shape != wanted or not np.isfinite(centers).all():
         raise ParameterError(
             f"init must be finite centres of shape {wanted}, got shape {centers.shape}"
@@ -90,7 +90,7 @@ def given_centers(model: TELL, scaling: Scaling, example: Tensor) -> Seeding | T
         if not length.all():
             raise ParameterError("init must hold no centre of zeros on the sphere; give directions")
         centers = centers / length
-    return torch.from_numpy(centers).to(example)
+    return torch.from_numpy(centers).to(rows.example)
 
 
 def warn_about(model: TELL, fit: Fit) -> None:

@@ -46,14 +46,20 @@ class Scaling:
         mean = _mean(X, weight)
         if not standardize:
             return cls(mean)
-        return cls.from_moments(mean, _mean(np.square(X - mean.astype(X.dtype)), weight))
+        variance = _mean(np.square(X - mean.astype(X.dtype)), weight)
+        return cls.from_moments(mean, variance, X.dtype)
 
     @classmethod
-    def from_moments(cls, mean: Floats, variance: Floats) -> Scaling:
-        """Standardise; a constant column tells nothing and stays at 0."""
+    def from_moments(cls, mean: Floats, variance: Floats, dtype: Any = np.float32) -> Scaling:
+        """Standardise; a constant column tells nothing and stays at 0, or as near as rounding is.
+
+        Constant is what spreads by no more than the last digit of its mean in the rows' `dtype`, or
+        than the mean of many numbers is off by.
+        """
         deviation = np.sqrt(variance)
-        constant = deviation <= 10 * np.finfo(np.float32).eps * np.abs(mean)
-        return cls(mean, np.where(constant, 1.0, deviation))
+        constant = deviation <= max(np.finfo(dtype).eps, 1e-13) * np.abs(mean)
+        rounding = np.where(deviation > 0, np.maximum(np.abs(mean), 1.0), 1.0)
+        return cls(mean, np.where(constant, rounding, deviation))
 
     def apply(self, X: Any) -> Any:
         """Scaled rows; X itself where there is nothing to do."""

@@ -246,9 +246,10 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         `metadata` is any JSON to keep with it, found again as `metadata_`.
         """
         self._model()
-        if metadata is not None:
-            self.metadata_ = metadata
-        write_model(folder, "DeepTELL", describe(self), tensors_of(self))
+        with unchanged_on_error(self):
+            if metadata is not None:
+                self.metadata_ = metadata
+            write_model(folder, "DeepTELL", describe(self), tensors_of(self))
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:

@@ -94,12 +94,12 @@ class RiverTELL(base.Clusterer):
             self._learn()
 
     def _learn(self) -> None:
-        if not self._features:
-            # Sorted, so that the order of keys in a dictionary makes no difference.
-            self._features = sorted({name for row in self._waiting for name in row}, key=str)
-        rows = [[row.get(name, 0.0) for name in self._features] for row in self._waiting]
-        self._waiting = []
+        # Sorted, so that the order of keys in a dictionary makes no difference.
+        names = {name for row in self._waiting for name in row}
+        features = self._features or sorted(names, key=str)
+        rows = [[row.get(name, 0.0) for name in features] for row in self._waiting]
         self.model.partial_fit(np.array(rows, dtype=np.float32))
+        self._features, self._waiting = features, []  # not before they are learned
         centers = self.model.cluster_centers_
         if self.geometry == "euclidean":
             # |x − c|² is smallest where 2cx − |c|² is largest.

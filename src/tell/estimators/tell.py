@@ -197,7 +197,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
         check_rows(self, rows)
-        init = given_centers(self, scaling, rows.example)
+        init = given_centers(self, scaling, rows)
         with progress("fit", self.max_iter, visible=self.verbose > 0) as bar:
             steps = iter(range(1, 1 << 60))
             fit = fit_centers(
@@ -258,9 +258,11 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _learn_array(self, X: Any, weight: Floats | None) -> Self:
         if weight is None or weight.all():
             return self._learn(X, weight)
+        ready = hasattr(self, "_state") and not self._pending
+        labels = self._assign(X)[0] if ready else None  # as the rows are learned: before the step
         self._learn(X[weight > 0], weight[weight > 0])
         if hasattr(self, "_state"):
-            self.labels_ = self._assign(X)[0]
+            self.labels_ = self._assign(X)[0] if labels is None else labels
         return self
 
     def _learn(self, X: Any, weight: Floats | None) -> Self:
@@ -379,9 +381,10 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         It holds everything `partial_fit` needs: going on after a load equals never having
         stopped. `metadata` is any JSON to keep with it, found again as `metadata_`.
         """
-        if metadata is not None:
-            self.metadata_ = metadata
-        write_model(folder, "TELL", describe(self), tensors_of(self))
+        with unchanged_on_error(self):
+            if metadata is not None:
+                self.metadata_ = metadata
+            write_model(folder, "TELL", describe(self), tensors_of(self))
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:
