@@ -5,9 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import KMeans, MeanShift, MiniBatchKMeans
+from sklearn.datasets import make_blobs
 
+from tell import TELL
+from tell.data.chunks import Choice
+from tell.data.survey import learn
+from tell.data.tables import ArrowSource
 from tell.exceptions import InputError
 from tell.explain import Explanation, explain
 
@@ -107,3 +113,56 @@ def test_wrong_columns_are_refused(wine: Any) -> None:
         explain(wine.model, np.zeros((5, 4)))
     with pytest.raises(InputError, match="one name per column"):
         explain(wine.model, wine.values, feature_names=["a"])
+
+
+def test_double_precision_is_not_rounded_away() -> None:
+    X, _ = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], cluster_std=0.3, random_state=0)
+    X += 1e8
+    model = TELL(3, geometry="euclidean", random_state=0).fit(X)
+    facts = explain(model, X, map_method=None)
+    assert [cluster.size for cluster in facts.clusters] == model.cluster_sizes_.tolist()
+    assert facts.model.loss == pytest.approx(model.loss_, rel=1e-3)
+
+
+def test_rows_left_out_for_a_gap_keep_the_numbers_of_the_others() -> None:
+    n = 40
+    a = [None if i in (1, 2, 3) else float(10 * (i % 2) + i / 100) for i in range(n)]
+    table = pa.table(
+        {"a": a, "b": [float(i) for i in range(n)], "name": [f"r{i}" for i in range(n)]}
+    )
+    source = ArrowSource(table, Choice(label="name"), chunk_rows=10)
+    whole = learn(source, impute="drop").apply(source)
+    model = TELL(2, geometry="euclidean", random_state=0).fit(whole.read().X)
+    asked = [0, 5, 20, 39]
+    facts = explain(model, whole, rows=asked, map_method=None, quality=False)
+    assert [(p.row, p.label, p.values[1]) for p in facts.points] == [
+        (row, f"r{row}", row) for row in asked
+    ]
+    with pytest.raises(InputError, match="left out for a gap"):
+        explain(model, whole, rows=[2], map_method=None, quality=False)
+
+
+def test_models_that_cannot_be_seeded_are_explained_without_refits() -> None:
+    X = make_blobs(60, centers=2, random_state=0)[0]
+    assert explain(MeanShift().fit(X), X, map_method=None).quality is not None
+
+    class Plain:
+        cluster_centers_ = np.array([[0.0, 0.0], [5.0, 5.0]])
+
+        def predict(self, rows: Any) -> Any:
+            return np.linalg.norm(rows[:, None] - self.cluster_centers_, axis=2).argmin(axis=1)
+
+    assert len(explain(Plain(), X, map_method=None).clusters) == 2
+
+
+def test_a_single_cluster_is_not_confused_with_itself() -> None:
+    X = make_blobs(60, centers=1, random_state=0)[0]
+    (cluster,) = explain(TELL(1, random_state=0).fit(X), X, map_method=None).clusters
+    assert "confused" not in cluster.summary
+
+
+def test_rules_keep_every_row_on_its_side() -> None:
+    year = np.repeat([1990.0, 1999.0, 2000.0, 2010.0], 20)[:, None]
+    model = KMeans(2, init=[[1994.5], [2005.0]], n_init=1).fit(year)
+    rules = explain(model, year, feature_names=["year"], map_method=None).quality.surrogate.rules
+    assert [rule.text for rule in rules] == ["year ≤ 1999.5", "year > 1999.5"]

@@ -87,6 +87,18 @@ def test_losses_and_metrics_stand_on_two_axes() -> None:
     assert len(alone.get_figure().axes) == 1
 
 
+def test_stages_are_named_where_they_begin() -> None:
+    ax = plots.plot_history({"loss": [3, 2, 1]}, stages={"imprint": 0, "refine": 1})
+    assert [text.get_text().strip() for text in ax.texts] == ["imprint", "refine"]
+    assert [text.get_position()[0] for text in ax.texts] == [0, 1]
+
+
+def test_centres_on_the_map_can_have_names() -> None:
+    places = np.random.default_rng(0).normal(size=(20, 2))
+    ax = plots.plot_map(places, [0, 1] * 10, places[:2], names=["seven", "–"])
+    assert [text.get_text() for text in ax.texts] == ["seven", "–"]
+
+
 def test_the_toy_loss_stays_within_its_bound() -> None:
     ax = plots.plot_loss_bound(limit=50, temperature=0.5)
     loss, upper, lower = (np.asarray(line.get_ydata()) for line in ax.lines)

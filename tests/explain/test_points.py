@@ -127,3 +127,20 @@ def test_a_single_cluster_has_no_other_side() -> None:
     facts = explain(KMeans(1, n_init=1).fit(X), X, rows=[3], map_method="pca")
     assert facts.points[0].counterfactual is None
     assert "the only one" in facts.points[0].summary
+
+
+@pytest.mark.parametrize("geometry", ["euclidean", "sphere"])
+def test_the_counterfactual_itself_belongs_to_the_other_cluster(geometry: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    model = TELL(5, geometry=geometry, standardize=True, random_state=0).fit(X)
+    facts = explain(model, X, rows=range(60), map_method=None, quality=False)
+    for point in facts.points:
+        assert point.counterfactual is not None
+        assert model.predict(point.counterfactual.values[None])[0] == point.counterfactual.cluster
+
+
+def test_a_counterfactual_through_the_origin_has_a_direction() -> None:
+    model = TELL(2, random_state=0).fit([[1.0], [2.0], [-1.0], [-2.0]])
+    for point in explain(model, [[1.5], [-1.5]], rows=[0, 1], map_method=None).points:
+        assert point.counterfactual is not None
+        assert model.predict(point.counterfactual.values[None])[0] == point.counterfactual.cluster

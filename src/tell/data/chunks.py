@@ -23,7 +23,7 @@ Block = Callable[[], "Iterator[Chunk]"]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a source.
+    """Rows of a source in their order.
 
     Attributes
     ----------
@@ -32,14 +32,22 @@ class Chunk:
         The label column; it is used for scoring only.
     start : int
         Number of the first row, counting from 0.
+    kept : ndarray of shape (rows,) or None
+        Numbers of all rows, where some between them were left out.
     """
 
     X: FloatArray
     y: NDArray[Any] | None
     start: int
+    kept: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each row in its source, counting from 0."""
+        return np.arange(self.start, self.start + len(self)) if self.kept is None else self.kept
 
     def part(self, first: int, last: int, *, start: int = 0) -> Chunk:
         """Cut rows out, without copying."""

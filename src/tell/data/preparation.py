@@ -202,7 +202,9 @@ def _complete(block: Block) -> Iterator[Chunk]:
         if whole.all():
             yield chunk
         elif whole.any():
-            yield Chunk(chunk.X[whole], None if chunk.y is None else chunk.y[whole], chunk.start)
+            y = None if chunk.y is None else chunk.y[whole]
+            numbers = chunk.numbers[whole]
+            yield Chunk(chunk.X[whole], y, int(numbers[0]), numbers)
 
 
 def gap_error(name: str, column: str, row: int) -> InputError:

@@ -58,7 +58,7 @@ def assign(view: ModelView, block: Block) -> Assigned:
     near, far = squared[here, own], squared[here, next_best]
     ratio = np.sqrt(np.divide(near, far, out=np.ones_like(near), where=far > 0))
     return Assigned(
-        rows=np.arange(block.start, block.start + len(squared)),
+        rows=block.numbers,
         X=block.X,
         y=block.y,
         labels=own,

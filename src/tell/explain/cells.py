@@ -34,6 +34,20 @@ def nearest_in_cell(view: ModelView, row: Floats, target: int) -> Floats:
     return row + _least_distance(normals, shortfall)
 
 
+def just_inside(view: ModelView, reached: Floats, target: int, length: float) -> Floats:
+    """Go on from the boundary (p,) towards the centre until the model itself says `target`.
+
+    A point on the boundary belongs to both clusters, and rounding would decide. `length` is that of
+    the row, which the centre takes on the sphere.
+    """
+    center = view.centers[target] * (length if view.on_sphere else 1.0)
+    for share in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
+        inside = reached + share * (center - reached)
+        if view.predict(view.unscaled(inside[None]))[0] == target:
+            break
+    return np.asarray(inside)
+
+
 def _least_distance(G: Floats, h: Floats) -> Floats:
     """Shortest u with G u ≥ h, by non-negative least squares."""
     scale = max(float(np.abs(h).max()), 1e-300)

@@ -200,7 +200,7 @@ def _points(
             data.feature_names,
             typical_loss=loss,
             baseline=baseline,
-            label=None if found.y is None else str(found.y[row]),
+            label=found.known_label(row),
             is_image=data.shape is not None,
         )
         for row, values in picked

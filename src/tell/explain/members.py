@@ -44,7 +44,7 @@ def _member(part: Assigned, place: int) -> Member:
 
 
 def outliers(found: Scan, j: int) -> tuple[Member, ...]:
-    """Farthest members beyond Tukey's outer fence of the sampled distances."""
+    """Farthest members beyond Tukey's inner fence of the sampled distances."""
     distances = found.sample.distance[found.sample.labels == j]
     if len(distances) < 8:
         return ()

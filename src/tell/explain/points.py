@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.explain.assigned import assign
-from tell.explain.cells import nearest_in_cell
+from tell.explain.cells import just_inside, nearest_in_cell
 from tell.explain.rows import Block
 from tell.explain.view import Floats, ModelView
 from tell.explain.words import percent, short
@@ -127,12 +127,12 @@ def linear_reasons(
     amounts = margin_contributions(view, z[None], j, k)[0]
     if j == k:
         return contributions(names, x, amounts), None
-    reached = nearest_in_cell(view, row, k)
+    length = float(np.linalg.norm(row)) or 1.0
+    reached = just_inside(view, nearest_in_cell(view, row, k), k, length)
     after = view.unscaled(reached[None])[0]
     order = np.argsort(-np.abs(reached - row), kind="stable")
     changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
     distance = float(np.linalg.norm(reached - row))
-    length = float(np.linalg.norm(row)) or 1.0
     found = Counterfactual(k, distance, distance / length, changes, after)
     return contributions(names, x, amounts), found
 
@@ -157,7 +157,7 @@ def describe_point(
     is_image: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,). `typical_loss` is the temperature of the soft view at τ = 0."""
-    placed = assign(view, Block(x[None], None, row))
+    placed = assign(view, Block(x[None], None, np.array([row])))
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
     squared = view.squared_distances(view.layer_rows(x[None]))[0]
     margin, rest, method = float(placed.margin[0]), 0.0, "exact"

@@ -17,11 +17,11 @@ BLOCK_ROWS = 4096
 
 
 class Block(NamedTuple):
-    """Consecutive rows: X (n, d), their known labels (n,) or None, the number of the first row."""
+    """Rows X (n, d), their known labels (n,) or None, and their numbers in the data (n,)."""
 
     X: NDArray[Any]
     y: NDArray[Any] | None
-    start: int
+    numbers: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +34,23 @@ class Rows:
     shape: tuple[int, ...] | None
     source: Any
     y: NDArray[Any] | None
+    exact: NDArray[np.float64] | None = None  # the rows, where a source would round them
 
     def blocks(self) -> Iterator[Block]:
         """All rows from the first, in blocks of at most `BLOCK_ROWS`."""
         chunks = _sparse_chunks(self.source) if sparse.issparse(self.source) else self._chunks()
-        for start, X, labels in chunks:
+        for numbers, X, labels in chunks:
             for low in range(0, len(X), BLOCK_ROWS):
                 part = slice(low, low + BLOCK_ROWS)
-                begin = start + low
                 known = labels[part] if labels is not None else None
                 if self.y is not None:
-                    known = self.y[begin : begin + len(X[part])]
-                yield Block(X[part], known, begin)
+                    known = self.y[numbers[part]]
+                yield Block(X[part], known, numbers[part])
 
-    def _chunks(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any] | None]]:
+    def _chunks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[Any] | None]]:
         for chunk in self.source.chunks():
-            yield chunk.start, chunk.X, chunk.y
+            exact = chunk.X if self.exact is None else self.exact[chunk.numbers]
+            yield chunk.numbers, exact, chunk.y
 
 
 def open_rows(data: Any, y: Any = None) -> Rows:
@@ -70,12 +71,23 @@ def open_rows(data: Any, y: Any = None) -> Rows:
         shape=shape if len(shape) > 1 else None,
         source=source,
         y=known,
+        exact=_exact(data, source.n_features),
     )
 
 
-def _sparse_chunks(matrix: Any) -> Iterator[tuple[int, NDArray[Any], None]]:
+def _exact(data: Any, n_features: int) -> NDArray[np.float64] | None:
+    """The rows of an array or frame in double precision, which sources round to single."""
+    if not isinstance(data, np.ndarray) and hasattr(data, "to_numpy"):
+        data = data.to_numpy()
+    if not isinstance(data, np.ndarray) or data.dtype != np.float64 or data.ndim != 2:
+        return None
+    return data if data.shape[1] == n_features else None
+
+
+def _sparse_chunks(matrix: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], None]]:
     for start in range(0, matrix.shape[0], BLOCK_ROWS):
-        yield start, matrix[start : start + BLOCK_ROWS].toarray(), None
+        part = matrix[start : start + BLOCK_ROWS].toarray()
+        yield np.arange(start, start + len(part)), part, None
 
 
 def _check_length(y: NDArray[Any] | None, n_rows: int | None) -> None:

@@ -39,7 +39,7 @@ class Moments:
         self.sizes += np.bincount(part.labels, minlength=k)
         self.distance += np.bincount(part.labels, part.distance, minlength=k)
         self.squared += np.bincount(part.labels, part.distance**2, minlength=k)
-        unclear = part.clearness < BORDERLINE
+        unclear = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
         np.add.at(self.confused, (part.labels[unclear], part.runner_up[unclear]), 1)
         members = sparse.csr_array((np.ones(n), (part.labels, np.arange(n))), shape=(k, n))
         shifted = part.X.astype(np.float64) - self._shift
@@ -70,6 +70,11 @@ class Scan:
     chosen: dict[int, NDArray[Any]]
     labels: Ints | None
     y: NDArray[Any] | None
+    numbers: Ints
+
+    def known_label(self, row: int) -> str | None:
+        """The known label of the row with this number in the data."""
+        return None if self.y is None else str(self.y[np.searchsorted(self.numbers, row)])
 
 
 class Collector:
@@ -86,6 +91,7 @@ class Collector:
         self._kept: dict[str, Assigned] = {}
         self._wanted: dict[int, NDArray[Any]] = {}
         self._known: list[tuple[Ints, NDArray[Any]]] = []
+        self._numbers: list[Ints] = []
         self.n_rows = 0
 
     def add(self, block: Block) -> None:
@@ -100,10 +106,11 @@ class Collector:
             few = _few_per_cluster(name, part, self._few)
             self._kept[name] = _few_per_cluster(name, self._kept[name].join(few), self._few)
         self._add_to_sample(part)
-        inside = self._chosen.intersection(range(block.start, block.start + len(part)))
-        self._wanted |= {row: block.X[row - block.start] for row in inside}
+        for place in np.flatnonzero(np.isin(part.rows, list(self._chosen))):
+            self._wanted[int(part.rows[place])] = block.X[place]
         if part.y is not None:
             self._known.append((part.labels, part.y))
+        self._numbers.append(part.rows)
         self.n_rows += len(part)
 
     def _add_to_sample(self, part: Assigned) -> None:
@@ -116,10 +123,11 @@ class Collector:
         """What was found in all blocks together."""
         if self._moments is None:
             raise InputError("X needs at least one row, got none; pass the rows to explain")
+        numbers = np.concatenate(self._numbers)
         for row in self._chosen - self._wanted.keys():
             raise InputError(
-                f"rows needs numbers from 0 to {self.n_rows - 1}, got {row}; "
-                "rows are counted from 0 in the order of the data"
+                f"rows needs numbers from 0 to {numbers[-1]}, got {row}; rows are counted from 0 "
+                "in the order of the data, and those left out for a gap cannot be explained"
             )
         sample = self._kept["sample"]
         labels, y = (
@@ -135,6 +143,7 @@ class Collector:
             chosen=self._wanted,
             labels=labels,
             y=y,
+            numbers=numbers,
         )
 
 

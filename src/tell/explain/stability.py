@@ -52,7 +52,9 @@ def measure_stability(
     few = sample.take(np.sort(random.permutation(len(sample))[:max_rows]))
     halves = [np.sort(random.permutation(len(few))[: len(few) // 2]) for _ in range(n_refits)]
     fixed = float(np.mean([_renamed(few, few.take(half), view.n_clusters) for half in halves]))
-    if view.kind == "deep" or len(halves[0]) <= view.n_clusters:
+    # A model without a seed cannot be fitted again with another one.
+    seeded = hasattr(view.model, "get_params") and "random_state" in view.model.get_params()
+    if view.kind == "deep" or not seeded or len(halves[0]) <= view.n_clusters:
         return Stability(None, None, fixed)
     return Stability(
         resampling=_repeat(view, few, ((half, seed) for half in halves), n_refits),
@@ -72,7 +74,7 @@ def _repeat(
         refit = clone(view.model).set_params(random_state=seed)
         refit.fit(few.X if rows is None else few.X[rows])
         again = view_model(refit)
-        labels = assign(again, Block(few.X, None, 0)).labels
+        labels = assign(again, Block(few.X, None, few.rows)).labels
         agreement.append(adjusted_rand_score(few.labels, labels))
         features.append(_named_again(view, again, few.labels, labels))
     d = view.centers.shape[1]

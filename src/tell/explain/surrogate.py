@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tell.explain.assigned import Assigned
 
@@ -61,7 +62,7 @@ def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogat
 
 def _rules(tree: Any, sample: Assigned, names: Sequence[str]) -> tuple[Rule, ...]:
     leaf_of = tree.apply(sample.X)
-    paths = _paths(tree.tree_, names)
+    paths = _paths(tree.tree_, names, sample.X)
     rules = []
     for cluster in np.unique(sample.labels):
         inside = sample.labels == cluster
@@ -74,14 +75,23 @@ def _rules(tree: Any, sample: Assigned, names: Sequence[str]) -> tuple[Rule, ...
     return tuple(rules)
 
 
-def _paths(tree: Any, names: Sequence[str]) -> dict[int, str]:
+def _paths(tree: Any, names: Sequence[str], X: NDArray[Any]) -> dict[int, str]:
     """Conditions that lead to each leaf; several limits on one feature become one interval."""
+
+    def condition(feature: int, low: float, high: float) -> str:
+        name, column = names[feature], X[:, feature]
+        if np.isinf(low):
+            return f"{name} ≤ {_short(high, column)}"
+        if np.isinf(high):
+            return f"{name} > {_short(low, column)}"
+        return f"{_short(low, column)} < {name} ≤ {_short(high, column)}"
+
     texts: dict[int, str] = {}
     stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]
     while stack:
         node, limits = stack.pop()
         if tree.children_left[node] == -1:
-            texts[node] = " and ".join(_condition(names[f], *lh) for f, lh in limits.items())
+            texts[node] = " and ".join(condition(f, *between) for f, between in limits.items())
             continue
         feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
         low, high = limits.get(feature, (-np.inf, np.inf))
@@ -90,9 +100,12 @@ def _paths(tree: Any, names: Sequence[str]) -> dict[int, str]:
     return texts
 
 
-def _condition(name: str, low: float, high: float) -> str:
-    if np.isinf(low):
-        return f"{name} ≤ {high:.4g}"
-    if np.isinf(high):
-        return f"{name} > {low:.4g}"
-    return f"{low:.4g} < {name} ≤ {high:.4g}"
+def _short(threshold: float, column: NDArray[Any]) -> str:
+    """The threshold with as few digits as keep every value (n,) on its side.
+
+    >>> _short(1999.5, np.array([1999, 2000])), _short(1.23456, np.array([0.0, 9.0]))
+    ('1999.5', '1.235')
+    """
+    below = column <= threshold
+    texts = (f"{threshold:.{digits}g}" for digits in range(4, 18))
+    return next((t for t in texts if np.array_equal(column <= float(t), below)), repr(threshold))

@@ -79,9 +79,14 @@ class ModelView:
 
     def squared_distances(self, Z: Floats) -> Floats:
         """‖z − Ω_j‖² = β − W_jᵀz − b_j for layer rows (n, p): shape (n, k)."""
+        if self.on_sphere:
+            # A row of zeros has no direction: as far from every centre as an orthogonal one.
+            return np.maximum(2 - 2 * (Z @ self.centers.T), 0.0)
+        shift = self.centers.mean(axis=0)  # about the centres, or large means cancel the rest
+        Z, centers = Z - shift, self.centers - shift
         beta = np.einsum("ij,ij->i", Z, Z)[:, None]
-        weight, bias = self.weight_and_bias()
-        return np.maximum(beta - Z @ weight.T - bias, 0.0)
+        bias = np.einsum("ij,ij->i", centers, centers)
+        return np.maximum(beta - 2 * (Z @ centers.T) + bias, 0.0)
 
     def weight_and_bias(self) -> tuple[Floats, Floats]:
         """W = 2Ω of shape (k, p) and b = −‖Ω‖² of shape (k,)."""

@@ -22,6 +22,7 @@ def plot_history(
     *,
     bound: Sequence[float] | None = None,
     epochs: Sequence[float] | None = None,
+    stages: Mapping[str, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw metrics on the left axis and losses on the right one, over epochs (figures 7 and 8).
@@ -31,6 +32,7 @@ def plot_history(
     losses, metrics : curves by name; without metrics the losses take the left axis
     bound : theorem 2's bound on the loss, drawn beside it
     epochs : places of the values; default 0, 1, 2, …
+    stages : epochs at which the parts of the training begin, by name
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -54,7 +56,12 @@ def plot_history(
         handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
     right.set_ylabel("loss")
     ax.set_xlabel("epoch")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half an epoch
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for name, begin in (stages or {}).items():
+        ax.axvline(begin, color="0.75", lw=0.8, zorder=0)
+        ax.text(
+            begin, 0.02, f" {name}", transform=ax.get_xaxis_transform(), color="0.4", fontsize=9
+        )
     ax.legend(handles=handles, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1),
               ncols=max(1, min(5, len(handles))))  # fmt: skip
     if right is ax:

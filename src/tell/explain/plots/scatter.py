@@ -20,6 +20,7 @@ def plot_map(
     groups: Sequence[Any],
     centers: ArrayLike | None = None,
     *,
+    names: Sequence[Any] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -30,20 +31,22 @@ def plot_map(
     places : (n, 2), as `project` gives them
     groups : (n,) clusters or known labels
     centers : (k, 2), optional
+    names : (k,) written at the centres; default their numbers
     title : for instance the epoch
     """
     ax = axes(ax, 7.2, 6.4)
     xy, found = np.asarray(places), np.asarray(groups)
-    names = np.unique(found)
+    present = np.unique(found)
     size = float(np.clip(12000 / max(len(xy), 1), 1.5, 28))
-    for name, color in zip(names, cluster_colors(len(names)), strict=True):
+    for name, color in zip(present, cluster_colors(len(present)), strict=True):
         inside = found == name
         ax.scatter(
             xy[inside, 0], xy[inside, 1], s=size, c=color, linewidths=0, alpha=0.75, label=str(name)
         )
     if centers is not None:
-        _stars(ax, np.asarray(centers))
-    elif len(names) <= 12:
+        stars = np.asarray(centers)
+        _stars(ax, stars, range(len(stars)) if names is None else names)
+    elif len(present) <= 12:
         ax.legend(markerscale=max(1.0, 5 / size**0.5), frameon=False, loc="center left",
                   bbox_to_anchor=(1, 0.5), handletextpad=0.2)  # fmt: skip
     bare(ax)
@@ -54,7 +57,7 @@ def plot_map(
     return ax
 
 
-def _stars(ax: Axes, centers: Any) -> None:
+def _stars(ax: Axes, centers: Any, names: Sequence[Any]) -> None:
     from matplotlib.collections import LineCollection
 
     ax.scatter(
@@ -70,8 +73,8 @@ def _stars(ax: Axes, centers: Any) -> None:
     ax.update_datalim(centers)
     ax.autoscale_view()
     places = spread_labels(ax, centers)
-    for j, (x, y) in enumerate(places.tolist()):
-        label = ax.text(x, y, str(j), ha="center", va="center", fontsize=8, fontweight="bold")
+    for name, (x, y) in zip(names, places.tolist(), strict=True):
+        label = ax.text(x, y, str(name), ha="center", va="center", fontsize=8, fontweight="bold")
         label.set(zorder=4, in_layout=False)
     leaders = np.stack([places, centers], axis=1)
     ax.add_collection(LineCollection(list(leaders), colors="0.4", linewidths=0.6, zorder=2))
