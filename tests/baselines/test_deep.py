@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
+from tell.baselines import pretraining
 from tell.baselines.dec import DEC, DECObjective, student_assignment, target_distribution
 from tell.baselines.pretraining import (
+    StopWhenCollapsed,
     autoencoder_features,
     autoencoder_rows,
     embed,
@@ -27,6 +31,7 @@ from tell.baselines.vade import MixturePrior, VaDE, VaDEObjective, start_prior
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import read_checkpoint
+from tell.core.loop import Loop
 from tell.exceptions import ModelFileError, ParameterError
 from tell.metrics import accuracy
 
@@ -205,6 +210,49 @@ def test_vade_bound_is_exact_for_a_single_component_at_the_posterior():
     nn.init.constant_(objective.mean.bias, 2.0)  # KL(N(2, 1) ‖ N(0, 1)) = 2² / 2
     terms = objective.losses(Batch(torch.rand(5, 3), torch.arange(5))).terms
     torch.testing.assert_close(terms["divergence"], torch.full((5,), 2.0), atol=1e-3, rtol=0)
+
+
+def test_a_collapsed_pretraining_starts_again_with_half_the_rate(digits, tmp_path, monkeypatch):
+    """At a rate of 0.02 all units fall silent; whoever shares the file finds the healthy ones."""
+    X = digits[0][:500]
+    options = {"embedding_dim": 3, "epochs": 8, "random_state": 0}
+    file = tmp_path / "pretrained.safetensors"
+    monkeypatch.setattr(pretraining, "PRETRAINING_RATE", 0.02)
+    found = autoencoder_features(X, **options, checkpoint=file)
+    _, facts = read_checkpoint(file)
+    errors = [line["reconstruction"] for line in facts["history"]]
+    assert facts["rate"] in (0.01, 0.005, 0.0025)
+    assert (len(errors), facts["stopped"]) == (8, None)
+    assert errors[-1] < (X / X.max()).var(axis=0).mean()
+    shared = autoencoder_features(X, **options, checkpoint=file)
+    np.testing.assert_array_equal(found, shared)
+
+
+def test_an_error_that_leaps_is_a_collapse():
+    hook = StopWhenCollapsed(torch.tensor([[0.0], [2.0]]))  # the mean row's error is 1
+    for errors, collapsed in {
+        (0.9, 0.2, 0.29): False,
+        (0.9, 0.2, 0.31): True,
+        (5.0, 4.0, 3.0, 2.0): False,  # slow, but on its way
+        (5.0, 4.0, 4.0, 4.0): True,
+        (0.5, 0.5, 0.5, 0.5): False,  # no progress, but better than the mean row
+    }.items():
+        loop = Mock(spec=Loop, epochs=4, history=[{"reconstruction": error} for error in errors])
+        hook.on_epoch_end(loop, {})
+        assert loop.stop.called == collapsed
+
+
+def test_features_and_dec_share_one_pretraining(digits, tmp_path):
+    X = digits[0][:200]
+    file = tmp_path / "pretrained.safetensors"
+    options = {"embedding_dim": 3, "random_state": 7, "checkpoint": file}
+    features = autoencoder_features(X, epochs=2, **options)
+    written = file.stat().st_mtime_ns
+    dec = DEC(2, pretrain_epochs=2, epochs=1, **options).fit(X)
+    assert file.stat().st_mtime_ns == written, "DEC trained again"
+    assert [line["stage"] for line in dec.history_] == ["pre-train", "pre-train", "cluster"]
+    again = autoencoder_features(X, epochs=2, **options | {"checkpoint": None})
+    np.testing.assert_array_equal(features, again)
 
 
 def test_autoencoder_features_keep_what_clusters_need(digits):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tell.baselines.pretraining import DeepClusterer, embed, train
 from tell.core.batches import Batch, Batches
+from tell.core.loop import StopWhenSettled
 from tell.core.objective import Losses, Objective
 
 LEARNING_RATE = 1e-4  # of the phase after pre-training
@@ -114,8 +115,8 @@ class DEC(DeepClusterer):
             batches,
             epochs=self.epochs,
             rate=LEARNING_RATE,
-            settle=True,
+            hooks=[StopWhenSettled()],  # once fewer than 0.1 % of the labels change
             visible=self.verbose > 0,
-        )
+        ).history
         q = student_assignment(embed(objective.encoder, batches), objective.cluster_centers)
         return q.argmax(dim=1), objective.cluster_centers

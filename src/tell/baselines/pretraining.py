@@ -17,12 +17,14 @@ from tell.baselines._base import Clusterer, Labels, Matrix, require
 from tell.core.autoencoder import Autoencoder, perceptron
 from tell.core.batches import Batches
 from tell.core.checkpoint import read_checkpoint
-from tell.core.loop import Loop, Record, StopWhenSettled
+from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import Objective, Reconstruction
 from tell.core.schedule import Rate, constant_rate, one_cycle_rate
 from tell.exceptions import ModelFileError
 
 PRETRAINING_RATE = 2e-3  # at the top of its cycle
+SMALLEST_RATE = PRETRAINING_RATE / 16  # of trainings that start again
+COLLAPSED = "collapsed"
 
 
 def unit_power(X: Matrix) -> Matrix:
@@ -68,22 +70,17 @@ def train(
     epochs: int,
     rate: float,
     schedule: Rate = constant_rate,
-    settle: bool = False,
+    hooks: Sequence[Hook] = (),
     name: str = "cluster",
     checkpoint: Path | None = None,
     facts: dict[str, Any] | None = None,
     visible: bool = False,
-) -> list[Record]:
-    """Train by Adam on the project's loop and return its history.
-
-    `settle` stops once fewer than 0.1 % of the labels change; the others are the loop's.
-    """
-    optimizer = torch.optim.Adam(objective.parameters(), lr=rate, fused=True)
-    hooks = [StopWhenSettled()] if settle else []
-    history = Loop(
+) -> Loop:
+    """Train by Adam on the project's loop and return it; all options are the loop's."""
+    loop = Loop(
         objective,
         batches,
-        optimizer,
+        torch.optim.Adam(objective.parameters(), lr=rate, fused=True),
         epochs=epochs,
         rate=schedule,
         hooks=hooks,
@@ -91,9 +88,32 @@ def train(
         checkpoint=checkpoint,
         facts=facts,
         visible=visible,
-    ).run()
+    )
+    loop.run()
     objective.eval()
-    return history
+    return loop
+
+
+class StopWhenCollapsed(Hook):
+    """Stop a training that loses what it had learned, or that learns nothing.
+
+    The one shows in an error half as large again as the smallest before it, the other at the end:
+    in an error that did not fall in the second half and is no better than that of the mean row.
+    Trainings of less than four epochs are not judged.
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        self.mean_row_error = float(rows.var(dim=0, correction=0).mean())
+
+    def on_epoch_end(self, loop: Loop, record: Record) -> None:
+        """Compare the epochs so far."""
+        errors = [line["reconstruction"] for line in loop.history]
+        first, second = errors[: loop.epochs // 2], errors[loop.epochs // 2 :]
+        lost = errors[-1] > 1.5 * min(errors)
+        ended = len(errors) == loop.epochs
+        stuck = ended and min(second) > max(0.99 * min(first), self.mean_row_error)
+        if loop.epochs >= 4 and (lost or stuck):
+            loop.stop(COLLAPSED)
 
 
 class Pretrained(NamedTuple):
@@ -116,48 +136,59 @@ def pretrained(
 
     What it rebuilds of rows in [0, 1] goes through a sigmoid, which is not part of the result: the
     decoder then gives logits. This and one cycle of the rate make the error of images much smaller
-    after the same number of epochs than plain outputs and a constant rate do. A training that was
-    interrupted goes on from `checkpoint`, and a finished one is not repeated.
+    after the same number of epochs than plain outputs and a constant rate do. A rate that is too
+    large for the data can make all units of a layer fall silent: the training then starts again
+    with half the rate. One that was interrupted goes on from `checkpoint`, and a
+    finished one is not repeated.
 
     >>> with torch_seed(0):
     ...     autoencoder, history = pretrained(Batches(torch.rand(8, 5)), (4,), 2, epochs=1)
     >>> autoencoder.encoder(torch.rand(3, 5)).shape, len(history)
     (torch.Size([3, 2]), 1)
     """
-    encoder, decoder = perceptron(batches.stored.shape[1:], embedding_dim, hidden)
-    # These methods compare distances in the embedding: without the last step to the unit sphere.
-    encoder = nn.Sequential(*list(encoder.children())[:-1])
-    rebuild = nn.Sequential(decoder, nn.Sigmoid()) if is_share(batches.stored) else decoder
-    objective = Reconstruction(encoder, rebuild)
     facts = {
         "rows": [*batches.stored.shape, float(batches.stored.sum(dtype=torch.float64))],
         "network": [*hidden, embedding_dim],
         "epochs": epochs,
         "seed": batches.seed,
     }
-    if checkpoint is not None and checkpoint.exists():
-        _check_same(facts, checkpoint)
-    history = train(
-        objective,
-        batches,
-        epochs=epochs,
-        rate=PRETRAINING_RATE,
-        schedule=one_cycle_rate,
-        name="pre-train",
-        checkpoint=checkpoint,
-        facts=facts,
-        visible=visible,
-    )
-    return Pretrained(Autoencoder(encoder, decoder), history)
+    kept = _kept_facts(facts, checkpoint)
+    rate = float(kept.get("rate", PRETRAINING_RATE))
+    while True:
+        encoder, decoder = perceptron(batches.stored.shape[1:], embedding_dim, hidden)
+        # These methods compare distances in the embedding: without the last step to the sphere.
+        encoder = nn.Sequential(*list(encoder.children())[:-1])
+        rebuild = nn.Sequential(decoder, nn.Sigmoid()) if is_share(batches.stored) else decoder
+        loop = train(
+            Reconstruction(encoder, rebuild),
+            batches,
+            epochs=epochs,
+            rate=rate,
+            schedule=one_cycle_rate,
+            hooks=[StopWhenCollapsed(batches.stored)],
+            name="pre-train",
+            checkpoint=checkpoint,
+            facts={**facts, "rate": rate},
+            visible=visible,
+        )
+        if loop.stopped != COLLAPSED or rate <= SMALLEST_RATE:
+            return Pretrained(Autoencoder(encoder, decoder), loop.history)
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+        rate /= 2
 
 
-def _check_same(facts: dict[str, Any], checkpoint: Path) -> None:
+def _kept_facts(facts: dict[str, Any], checkpoint: Path | None) -> dict[str, Any]:
+    """Read what the checkpoint says of its training, if there is one; refuse that of another."""
+    if checkpoint is None or not checkpoint.exists():
+        return {}
     kept = read_checkpoint(checkpoint)[1]
     if other := [name for name, value in facts.items() if kept.get(name) != value]:
         raise ModelFileError(
             f"checkpoint {checkpoint} must come from the same rows, network, epochs and seed, got "
             f"another {', '.join(other)}; delete it or name another file"
         )
+    return kept
 
 
 def is_share(rows: Tensor) -> bool:
@@ -179,17 +210,42 @@ def embed(encoder: nn.Module, batches: Batches) -> Tensor:
     return torch.cat([encoder(part) for part in batches.in_order()])
 
 
+HIDDEN = (500, 500, 2000)  # layers of Xie et al., and of the paper's fully connected network
+BATCH_SIZE = 256
+
+
+def training_seed(rng: np.random.RandomState) -> int:
+    """Draw the seed of a training, so that whoever starts from the same generator trains alike.
+
+    >>> training_seed(np.random.RandomState(0)) == training_seed(np.random.RandomState(0))
+    True
+    """
+    return int(rng.randint(np.iinfo(np.int32).max))
+
+
 def autoencoder_features(
-    X: Matrix, *, embedding_dim: int = 10, epochs: int = 50, random_state: int = 0
+    X: Matrix,
+    *,
+    embedding_dim: int = 10,
+    epochs: int = 50,
+    random_state: int = 0,
+    checkpoint: Path | None = None,
+    visible: bool = False,
 ) -> Matrix:
     """Features (n, embedding_dim) of a pre-trained 500-500-2000 autoencoder, for any method.
+
+    They are the ones that DEC and VaDE with this `random_state` start from, and may share their
+    `checkpoint`.
 
     >>> autoencoder_features(np.eye(4), embedding_dim=2, epochs=1).shape
     (4, 2)
     """
-    with torch_seed(random_state):
-        batches = seeded_batches(autoencoder_rows(X), 256, random_state)
-        (encoder, _), _ = pretrained(batches, (500, 500, 2000), embedding_dim, epochs)
+    seed = training_seed(np.random.RandomState(random_state))
+    with torch_seed(seed):
+        batches = seeded_batches(autoencoder_rows(X), BATCH_SIZE, seed)
+        (encoder, _), _ = pretrained(
+            batches, HIDDEN, embedding_dim, epochs, checkpoint=checkpoint, visible=visible
+        )
         return np.asarray(embed(encoder, batches).numpy())
 
 
@@ -203,11 +259,11 @@ class DeepClusterer(Clusterer):
         self,
         n_clusters: int = 8,
         *,
-        hidden: Sequence[int] = (500, 500, 2000),
+        hidden: Sequence[int] = HIDDEN,
         embedding_dim: int = 10,
         pretrain_epochs: int = 50,
         epochs: int = 50,
-        batch_size: int = 256,
+        batch_size: int = BATCH_SIZE,
         random_state: int | np.random.RandomState | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         verbose: int = 0,
@@ -226,7 +282,7 @@ class DeepClusterer(Clusterer):
         for name in ("embedding_dim", "pretrain_epochs", "epochs", "batch_size"):
             value = getattr(self, name)
             require(value >= 1, f"{name} must be at least 1, got {value!r}")
-        seed = int(rng.randint(np.iinfo(np.int32).max))
+        seed = training_seed(rng)
         with torch_seed(seed):
             batches = seeded_batches(autoencoder_rows(X), self.batch_size, seed)
             assigned, centers = self._train(batches, rng)

@@ -160,7 +160,7 @@ class VaDE(DeepClusterer):
             rate=LEARNING_RATE,
             schedule=one_cycle_rate,
             visible=self.verbose > 0,
-        )
+        ).history
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
             return objective.prior.log_joint(means).argmax(dim=1), objective.centers()
