@@ -45,6 +45,11 @@ def test_bad_input_is_named() -> None:
         epsilon(torch.zeros(0, 3), 1.0)
     with pytest.raises(InputError, match="above 0"):
         suboptimality_bound(torch.tensor([0.1, 0.0]), 1.0, 1.0)
+    for gradients in (torch.ones(3), torch.tensor([1.0, torch.nan])):
+        with pytest.raises(InputError, match="one finite number or one for each of the 2 steps"):
+            suboptimality_bound(torch.tensor([0.1, 0.1]), gradients, 1.0)
+    with pytest.raises(ParameterError, match="n_clusters must be at least 1"):
+        gradient_limit(0, 0.1)
 
 
 def test_gradient_with_respect_to_z_stays_below_epsilon() -> None:
@@ -58,14 +63,21 @@ def test_gradient_with_respect_to_z_stays_below_epsilon() -> None:
             assert float(length) <= epsilon(row[None] * temperature, temperature)
 
 
-def test_epsilon_as_printed_does_not_bound_the_gradient_in_w() -> None:
-    """A row on its only centre: ε = τ, but the gradient with respect to W is −x, of length 1."""
+@pytest.mark.parametrize(
+    ("row", "shift"),
+    [
+        ([1.0, 0.0], 0.0),  # on its only centre: z = (Wᵀx − 2)/τ = 0, as the proof has it
+        ([0.0, 1.0], 2.0),  # orthogonal to it: z = Wᵀx/τ = 0, as it is stated
+    ],
+)
+def test_neither_epsilon_bounds_the_gradient_in_w(row: list[float], shift: float) -> None:
+    """A single centre: ε = τ, but the gradient with respect to W is −x, of length 1."""
     layer = ClusterLayer(2, 1, temperature=0.1)
     layer.set_centers_(torch.tensor([[1.0, 0.0]]))
-    x = torch.tensor([[1.0, 0.0]])
+    x = torch.tensor([row])
     length = float(gradient(layer, x).norm())
     assert length == pytest.approx(1.0)
-    assert epsilon(layer(x).scores.detach(), 0.1) == pytest.approx(0.1, abs=1e-6) != length
+    assert epsilon(layer(x).scores.detach() + shift, 0.1) == pytest.approx(0.1, abs=1e-6) != length
     assert length <= gradient_limit(1, 0.1)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
 from tell.experiments.descent import STEP_RULES, best_centers, descend, starting_layer
+from tell.experiments.spec import load_scale, load_spec
+from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +38,37 @@ def test_recorded_runs_stay_below_epsilon_and_the_bound(
     assert bool((run.gap <= run.bound).all())
     assert float(run.bound[-1]) >= run.limit >= 0
     assert run.loss[-1] < run.loss[0]
+
+
+def test_curves_are_some_of_the_steps(digits: torch.Tensor, reference: torch.Tensor) -> None:
+    layer = starting_layer(digits, 10, "rows")
+    run = descend(digits, layer, rule="fixed size", eta=0.1, steps=50, reference=reference)
+    curve = run.curve(points=5)
+    assert curve["step"] == [1, 3, 7, 19, 50]
+    assert curve["gap"] == pytest.approx([float(run.gap[t - 1]) for t in curve["step"]], rel=1e-5)
+
+
+def test_the_best_loss_is_that_of_all_runs() -> None:
+    spec = load_spec("theory")
+    runs = record_descents(spec, replace(load_scale("smoke"), descent_steps=30))
+    for temperature in spec.descent["temperatures"]:
+        same = [run for run in runs if run.temperature == temperature]
+        assert len({run.best_loss for run in same}) == 1
+        assert same[0].best_loss <= min(loss for run in same for loss in run.loss) + 1e-12
+
+
+def test_verdicts_are_read_back_unless_settings_changed_or_damaged(tmp_path: Path) -> None:
+    spec, scale = load_spec("theory"), replace(load_scale("smoke"), descent_steps=5)
+    assert read_verdicts(tmp_path, spec, scale) == []
+    runs = record_descents(spec, scale)
+    write_verdicts(tmp_path, spec, scale, runs)
+    assert [v["gap"] for v in read_verdicts(tmp_path, spec, scale)] == [
+        pytest.approx(float(run.gap[-1])) for run in runs
+    ]
+    assert read_verdicts(tmp_path, spec, replace(scale, descent_steps=6)) == []
+    (file,) = tmp_path.rglob("*.json")
+    file.write_text(file.read_text()[:200])
+    assert read_verdicts(tmp_path, spec, scale) == []
 
 
 def test_steps_follow_their_rule() -> None:

@@ -13,12 +13,16 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner, Result
 
 from tell.cli.main import app
+from tell.core.autoencoder import convolutional
+from tell.core.batches import Batches
+from tell.core.loop import Loop
+from tell.core.objective import Reconstruction
 from tell.experiments import run as running
 from tell.experiments.figures import at_shares
-from tell.experiments.inputs import learn_features
+from tell.experiments.inputs import convolutional_features
 from tell.experiments.recording import MOST, Recorder, read_snapshots
 from tell.experiments.results import Result as Outcome
-from tell.experiments.results import read_result
+from tell.experiments.results import read_arrays, read_result
 from tell.experiments.spec import TARGETS, load_scale, load_spec, load_targets
 
 SMOKE = load_scale("smoke")
@@ -40,6 +44,7 @@ def test_the_whole_paper_from_one_command(tmp_path: Path, monkeypatch: pytest.Mo
     check_every_result_says_how_it_was_made(tmp_path)
     check_the_page_shows_everything(tmp_path)
     check_snapshots_end_with_the_last_epoch(tmp_path)
+    check_figures_can_be_drawn_without_the_runs_own_files(tmp_path)
     monkeypatch.setattr(running, "execute", None)  # whatever runs again now fails
     assert tell("table5", "s1", "--out", tmp_path, "--quiet").exit_code == 0
 
@@ -52,7 +57,7 @@ def check_every_table_and_figure_is_there(folder: Path) -> None:
         assert counts["done"] == counts["total"], (name, counts)
     tables = {file.name for file in (folder / "smoke" / "tables").iterdir()}
     assert {"table1.md", "table3.tex", "s2.md"} <= tables
-    figures = {file.stem for file in (folder / "smoke" / "figures").iterdir()}
+    figures = {file.stem for file in (folder / "smoke" / "figures").glob("*.png")}
     assert figures == {"fig5", "fig6", "fig7", "fig8", "theory", "toy"}
 
 
@@ -82,6 +87,14 @@ def check_the_page_shows_everything(folder: Path) -> None:
     assert "hence concave" in text
 
 
+def check_figures_can_be_drawn_without_the_runs_own_files(folder: Path) -> None:
+    figures = folder / "smoke" / "figures"
+    for file in (*folder.rglob("*.snapshots.npz"), *figures.glob("*.png")):
+        file.unlink()
+    assert tell("--render", "--out", folder, "--quiet").exit_code == 0
+    assert len(list(figures.glob("*.png"))) == 6
+
+
 def check_snapshots_end_with_the_last_epoch(folder: Path) -> None:
     spec = load_spec("fig8")
     run = spec.cell(spec.rows[0], spec.columns[0], SMOKE)[0]
@@ -90,6 +103,10 @@ def check_snapshots_end_with_the_last_epoch(folder: Path) -> None:
     assert result is not None
     last = len(result.history)  # epochs of all stages
     assert list(at_shares(found, [0.0, 1.0])) == [0, last]
+    looks = [look for line in result.history for look in line["looks"]]
+    assert [look["epoch"] for look in looks] == list(found)[1:]  # nothing is scored untrained
+    assert len(looks) > last, "a short training is looked at within its epochs"
+    assert {"acc", "nmi", "ari", "clustering"} <= set(looks[-1])
     assert found[last]["decoded"].shape == (10, 1, 8, 8)
     assert np.allclose(np.linalg.norm(found[last]["z"], axis=1), 1, atol=1e-5)
 
@@ -105,10 +122,11 @@ def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(running, "execute", once)
     assert tell("table6", "--out", tmp_path).exit_code == 1
-    assert tell("table6", "--out", tmp_path).exit_code == 0
+    again = tell("table6", "--out", tmp_path)
+    assert (again.exit_code, "4 of the runs failed" in again.stderr) == (1, True)
     assert len(ran) == 5  # four runs, the interrupted one twice
     assert ran[1] == ran[2]
-    assert tell("table6", "--out", tmp_path, "--retry", "--only", "/adam/").exit_code == 0
+    assert tell("table6", "--out", tmp_path, "--retry", "--only", "/adam/").exit_code == 1
     assert len(ran) == 6  # a failure is a result, until it is told to try again
     assert len(list(tmp_path.rglob("*.part"))) == 0
 
@@ -124,26 +142,77 @@ def test_what_needs_a_file_says_so_and_is_tried_again(tmp_path: Path) -> None:
     assert "must hold arrays X and y, got ['A']" in " ".join(refused.stderr.split())
 
 
-def test_wrong_words_are_refused_in_one_line() -> None:
-    refused = tell("table9")
+def test_features_of_another_file_are_clustered_anew(tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    words = ("table4", "--out", tmp_path, "--quiet", "--only", "mnist/kmeans-given/", "--features")
+    files = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for file, columns in zip(files, (X[:140, ::4], X[:140, 30:34]), strict=True):
+        np.savez(file, X=columns, y=y[:140])
+    spec = load_spec("table4")
+    run = running.plan([spec], SMOKE, ["mnist/kmeans-given/"])[0]
+    found = []
+    for file in (files[0], files[1], files[1]):
+        assert tell(*words, file).exit_code == 0
+        result = read_result(tmp_path, run)
+        assert result is not None
+        found.append((result.scores["acc"], result.facts["started"], result.facts["features"]))
+    assert found[0][2] != found[1][2]
+    assert found[0][0] != found[1][0]
+    assert found[1] == found[2]
+    missing = tell(*words, tmp_path / "nothing.npz")
+    assert missing.exit_code == 2
+    assert "must name an .npz file" in " ".join(missing.stderr.split())
+
+
+def test_damaged_files_are_made_again(tmp_path: Path) -> None:
+    words = ("table5", "--out", tmp_path, "--quiet", "--only", "mnist/kmeans-cnn/")
+    assert tell(*words).exit_code == 0
+    (features,) = (tmp_path / "smoke" / "features").glob("*cnn*-0.npz")
+    features.write_bytes(features.read_bytes()[:100])
+    (tmp_path / "smoke" / "mnist" / "kmeans-cnn" / "seed-0.json").unlink()
+    assert tell(*words).exit_code == 0
+    assert read_arrays(features)["X"].shape == (120, 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["table9"], "target must be one of table1"),
+        (["all", "table9"], "target must be one of table1"),
+        (["table5", "--only", "mnist/nothing"], "--only must match a run"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line(words: list[str], answer: str, tmp_path: Path) -> None:
+    refused = tell(*words, "--out", tmp_path)
     assert refused.exit_code == 2
-    assert "target must be one of table1" in refused.stderr
+    assert answer in " ".join(refused.stderr.split())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_long_training_keeps_few_snapshots(tmp_path: Path) -> None:
     x = torch.rand(20, 1, 4, 4)
     file = tmp_path / "snapshots.npz"
     recorder = Recorder(x, np.arange(20) % 2, 2, snapshots=file)
-    learn_features(x, "cnn", epochs=MOST + 3, seed=0, recorder=recorder)
-    kept = list(read_snapshots(file))
-    assert len(kept) <= MOST
-    assert kept[0] == 0
-    assert kept[-1] == MOST + 3
+    convolutional_features(x, epochs=MOST + 3, seed=0, recorder=recorder)
+    assert list(read_snapshots(file)) == [*range(0, MOST + 3, 5), MOST + 3]
+
+
+def test_looks_count_on_from_earlier_stages(tmp_path: Path) -> None:
+    """Also in a new process, which has not seen those stages."""
+    x = torch.rand(40, 1, 4, 4)
+    objective = Reconstruction(*convolutional((1, 4, 4)))
+    recorder = Recorder(x, np.arange(40) % 2, 2, snapshots=tmp_path / "snapshots.npz")
+    optimizer = torch.optim.Adam(objective.parameters())
+    batches = Batches(x, batch_size=8)  # five steps
+    loop = Loop(objective, batches, optimizer, epochs=1, epochs_before=3, hooks=[recorder])
+    looks = loop.run()[0]["looks"]
+    assert [look["epoch"] for look in looks] == [3.2, 3.4, 3.6, 3.8, 4.0]
+    assert looks[0]["reconstruction"] > 0
 
 
 def test_a_resumed_training_forgets_snapshots_it_has_yet_to_reach(tmp_path: Path) -> None:
     x, y, file = torch.rand(20, 1, 4, 4), np.arange(20) % 2, tmp_path / "snapshots.npz"
-    learn_features(x, "cnn", 5, 0, Recorder(x, y, 2, snapshots=file))
+    convolutional_features(x, 5, 0, Recorder(x, y, 2, snapshots=file))
     again = Recorder(x, y, 2, snapshots=file)
-    learn_features(x, "cnn", 2, 0, again)  # as if the checkpoint were older than the file
-    assert list(read_snapshots(file)) == [0, 1, 2]
+    convolutional_features(x, 2, 0, again)  # as if the checkpoint were older than the file
+    assert list(read_snapshots(file)) == [0, 1, 2]  # one step per epoch: nothing in between

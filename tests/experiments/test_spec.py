@@ -77,10 +77,12 @@ def test_runs_can_be_picked_and_come_seed_by_seed() -> None:
     ]
 
 
-def test_slow_methods_have_fewer_seeds() -> None:
-    cpu = load_scale("cpu")
-    assert {run.seed for run in plan([load_spec("table1")], cpu, ["/vade/"])} == {0}
-    assert {run.seed for run in plan([load_spec("table1")], cpu, ["/kmeans/"])} == set(range(5))
+def test_a_row_may_have_more_seeds_than_its_table() -> None:
+    cpu, full = load_scale("cpu"), load_scale("full")
+    table1 = load_spec("table1")
+    assert {run.seed for run in plan([table1], cpu, ["/vade/", "/kmeans/"])} == {0}
+    assert {run.seed for run in plan([table1], cpu, ["/tell-cnn/"])} == set(range(5))
+    assert {run.seed for run in plan([table1], full, ["/vade/"])} == set(range(5))
 
 
 def test_fingerprint_changes_with_settings_only() -> None:

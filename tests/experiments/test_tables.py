@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tell.experiments.results import (
 from tell.experiments.spec import Scale, Spec, load_scale, load_spec
 from tell.experiments.tables import build_table, to_latex, to_markdown
 
-CPU = load_scale("cpu")
+CPU, FULL = load_scale("cpu"), load_scale("full")
 
 
 def result(acc: float, loss: float | None = None, **more: object) -> Result:
@@ -37,8 +38,8 @@ def fill(folder: Path, spec: Spec, row: str, results: list[Result], scale: Scale
 
 def test_a_number_stands_beside_the_papers(tmp_path: Path) -> None:
     spec = load_spec("table1")
-    fill(tmp_path, spec, "kmeans", [result(0.80), result(0.70), result(0.75)])
-    text = to_markdown(build_table(spec, CPU, tmp_path))
+    fill(tmp_path, spec, "kmeans", [result(0.80), result(0.70), result(0.75)], FULL)
+    text = to_markdown(build_table(spec, FULL, tmp_path))
     assert "**75.00**<br>paper 78.32, -3.32" in text  # the median of three seeds
     assert "| GMM | not run<br>paper 80.83 |" in text
 
@@ -76,7 +77,18 @@ def test_five_runs_mark_the_choice_and_its_correlation(tmp_path: Path) -> None:
     fill(tmp_path, spec, "tell", [result(acc, loss) for acc, loss in pairs])
     table = build_table(spec, CPU, tmp_path)
     assert [label for label, _ in table.lines] == ["1", "2 (chosen)", "3", "4", "5"]
-    assert any("over our 5 runs: -1.00" in note for note in table.notes)
+    assert table.findings[0].startswith("The run chosen by L_clu has ACC 95.00; all 5 runs lie")
+    assert "over our 5 runs: -1.00" in table.findings[1]
+
+
+def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    fill(tmp_path, spec, "kmeans", [result(0.5)])
+    fill(tmp_path, spec, "tell", [result(0.5, 0.1)] * 3)
+    write_result(tmp_path, spec.cell(spec.rows[-1], spec.columns[0], CPU)[3], result(0.5, 0.1))
+    notes = build_table(spec, CPU, tmp_path).notes
+    assert "Runs per cell: 1 (k-means); 3 to 4 of 5 (TELL)." in notes
+    assert notes[0].startswith("At the scale cpu every row but TELL's is one run")
 
 
 def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
@@ -85,9 +97,18 @@ def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
     fill(tmp_path, spec, "adam-free", [result(0.7), result(0.7), result(0.85)])
     fill(tmp_path, spec, "adadelta", [result(0.5)])
     fill(tmp_path, spec, "adadelta-free", [result(0.6)])
-    notes = " ".join(build_table(spec, CPU, tmp_path).notes)
+    notes = " ".join(build_table(spec, CPU, tmp_path).findings)
     assert "helps adam” (MNIST): holds; median ACC 80.00 against 70.00" in notes
     assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in notes
+
+
+def test_a_tie_is_no_worse_but_does_not_beat(tmp_path: Path) -> None:
+    spec = load_spec("table5")
+    for row in ("kmeans", "two-stage", "tell"):
+        fill(tmp_path, spec, row, [result(0.5)])
+    findings = " ".join(build_table(spec, CPU, tmp_path).findings)
+    assert "beats two stage” (FCN): does not hold" in findings
+    assert "no worse than k means” (FCN): holds" in findings
 
 
 def test_labels_that_change_with_the_centres_are_told(tmp_path: Path) -> None:
@@ -97,7 +118,7 @@ def test_labels_that_change_with_the_centres_are_told(tmp_path: Path) -> None:
 
     spec = load_spec("table6")
     fill(tmp_path, spec, "adadelta", [run(0.2), run(0.1), run(0.4)])
-    assert build_table(spec, CPU, tmp_path).notes[-1].endswith("over the runs): AdaDelta 20 %.")
+    assert build_table(spec, CPU, tmp_path).notes[0].endswith("over the runs): AdaDelta 20 %.")
 
 
 def test_reasons_and_notes_are_said_once(tmp_path: Path) -> None:
@@ -117,6 +138,13 @@ def test_results_of_other_settings_or_broken_files_do_not_count(tmp_path: Path) 
     file.write_text(file.read_text().replace(run.fingerprint, "0" * 16))
     assert read_result(tmp_path, run) is None
     file.write_text('{"status": "do')
+    assert read_result(tmp_path, run) is None
+    write_result(tmp_path, run, result(0.5))
+    whole = json.loads(file.read_text())
+    for damage in ({"scores": {}}, {"facts": {}}, {"scores": None}):
+        file.write_text(json.dumps(whole | damage))
+        assert read_result(tmp_path, run) is None
+    file.write_text(json.dumps({k: v for k, v in whole.items() if k != "history"}))
     assert read_result(tmp_path, run) is None
 
 

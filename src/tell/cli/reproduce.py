@@ -90,19 +90,25 @@ def command(
       tell reproduce table5 --scale cpu           one table on the full data
       tell reproduce --status --scale cpu         what is done, what is missing
       tell reproduce --render --scale cpu --page reproduction.md
+      tell reproduce table1 --scale cpu --out docs/reproduction
+                                                  go on with the results of this repository
     """
     from tell.experiments.inputs import Workshop
     from tell.experiments.spec import load_scale, load_targets
 
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
+    failed = 0
     if not (status or render):
         visible = err.is_terminal and not (quiet or json)
         shop = Workshop(folder, data_dir, features, visible)
-        _run(specs, size, shop, only or [], retry=retry, quiet=quiet)
+        failed = _run(specs, size, shop, only or [], retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)
     _report(specs, size, folder, json=json)
+    if failed:
+        say(f"{failed} of the runs failed, for the reasons in their JSON; --retry tries again")
+        raise typer.Exit(1)
 
 
 def _run(
@@ -113,8 +119,9 @@ def _run(
     *,
     retry: bool,
     quiet: bool,
-) -> None:
-    from tell.experiments.figures import draw_theory
+) -> int:
+    """Run what is missing; return how many runs failed, now or before."""
+    from tell.exceptions import ParameterError
     from tell.experiments.run import plan, run_missing
     from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
 
@@ -122,12 +129,19 @@ def _run(
         if not quiet and result is not None:
             say(f"[{number}/{total}] {run.place}: {_outcome(result)}")
 
-    run_missing(plan(specs, scale, only), shop, watch, retry=retry)
+    runs = plan(specs, scale, only)
+    if only and not runs:
+        raise ParameterError(
+            f"--only must match a run of these targets, got {', '.join(only)}; a run is called "
+            "DATA/METHOD/seed-N, e.g. mnist/tell-cnn/seed-0"
+        )
+    if shop.given is not None:
+        _ = shop.given_rows  # complain about the file before hours of other runs
+    results = run_missing(runs, shop, watch, retry=retry)
     for spec in specs:
-        if not only and spec.kind == "theory" and not read_verdicts(shop.folder, scale):
-            descents = record_descents(spec, scale)
-            draw_theory(spec, scale, shop.folder, descents)
-            write_verdicts(shop.folder, scale, descents)
+        if not only and spec.kind == "theory" and not read_verdicts(shop.folder, spec, scale):
+            write_verdicts(shop.folder, spec, scale, record_descents(spec, scale))
+    return sum(result.status == "failed" for result in results)
 
 
 def _outcome(result: Result) -> str:
@@ -144,8 +158,8 @@ def _render(
 
     written = write_tables(specs, scale, folder)
     for spec in specs:
-        if spec.kind not in (*TABLE_KINDS, "theory") and (file := draw(spec, scale, folder)):
-            written.append(file)
+        if spec.kind not in TABLE_KINDS:
+            written += draw(spec, scale, folder)
     if page is not None:
         write_page(specs, scale, folder, page)
         written.append(page)

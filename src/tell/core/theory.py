@@ -3,13 +3,14 @@
 Everything is stated for the layer alone on fixed rows: full gradient steps
 W_{t+1} = W_t − η_t ∇L(W_t) on the mean loss. What the proofs need and the layer does not give:
 
-- **Theorem 1** differentiates with respect to z = (Wᵀx − 2)/τ and stops there. With respect to W
-  the chain rule adds a factor ‖x‖/τ, so ε may be too small (a row that lies on its only centre has
-  ε = τ and a gradient of length 1). `gradient_limit` is a constant that does hold, for every τ.
+- **Theorem 1** states z = Wᵀx/τ and proves z = (Wᵀx − 2)/τ, for the loss of one cluster and its
+  own score. With respect to W the chain rule adds a factor ‖x‖/τ, so either ε may be too small: a
+  single centre has a gradient of length 1, while ε is τ for a row on it (the proof's) or for a row
+  orthogonal to it (as stated). `gradient_limit` is a constant that does hold, for every τ.
 - **Theorem 2** uses L* ≥ L_t + ⟨∇L_t, W* − W_t⟩, which is convexity. The hard loss is a minimum
-  of linear functions and therefore concave: the inequality is turned round wherever a step changes
-  an assignment. `convexity_defect` measures by how much. So the bound limits the distance to the
-  best loss only as long as a run does not settle in a poor local optimum.
+  of linear functions and therefore concave: the inequality is turned round, strictly so wherever W*
+  assigns rows otherwise than W_t. `convexity_defect` measures by how much. So the bound limits the
+  distance to the best loss only as long as a run does not settle in a poor local optimum.
 - **The sphere** is not in the recursion of the proof. Without it the loss has no minimum at all
   (figure 2a); with it every step ends with a projection onto a set that is not convex.
 """
@@ -25,12 +26,13 @@ from tell.exceptions import InputError, ParameterError
 
 
 def epsilon(scores: Tensor, temperature: float) -> float:
-    """Return ε = τ + 2τ max|z| of theorem 1, with z = (Wᵀx − 2)/τ as in its proof.
+    """Return ε = τ + 2τ max|z| of theorem 1.
 
     Parameters
     ----------
     scores : Tensor (n, k)
-        Wᵀx − 2: the `scores` of the layer on the sphere, minus the squared distances.
+        τz: Wᵀx − 2 as in its proof (the `scores` of the layer on the sphere, minus the squared
+        distances), or Wᵀx as it is stated.
     temperature : float
         τ; at 0 the limit is taken.
 
@@ -61,6 +63,8 @@ def gradient_limit(n_clusters: int, temperature: float, longest_row: float = 1.0
     >>> round(gradient_limit(10, temperature=0.1), 2)
     5.61
     """
+    if n_clusters < 1:
+        raise ParameterError(f"n_clusters must be at least 1, got {n_clusters}")
     factor = 1.0 if temperature == 0 else 1 + 2 * math.log(n_clusters)
     return factor * longest_row
 
@@ -92,6 +96,11 @@ def suboptimality_bound(steps: Tensor, gradients: Tensor | float, distance: floa
     if eta.ndim != 1 or not bool((eta > 0).all()):
         raise InputError("steps must be a list of numbers above 0; leave out steps of length 0")
     lengths = torch.as_tensor(gradients, dtype=torch.float64)
+    if lengths.shape not in (eta.shape, ()) or not bool(lengths.isfinite().all()):
+        raise InputError(
+            f"gradients must be one finite number or one for each of the {len(eta)} steps, got "
+            f"shape {tuple(lengths.shape)}"
+        )
     way = (eta * lengths).square().cumsum(0)
     return (distance**2 + way) / (2 * eta.cumsum(0))
 

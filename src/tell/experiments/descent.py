@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
@@ -48,7 +49,8 @@ class Descent:
     defect : `convexity_defect` of each step (T,); above 0 the proof does not apply
     best_loss : smallest loss known for these rows: L*
     distance : ‖W_1 − W*‖
-    epsilon : of theorem 1, the largest over the run
+    epsilon, stated_epsilon : of theorem 1 as its proof has it and as it is stated, the largest over
+        the run
     gradient_limit : a constant that does bound the gradient
     """
 
@@ -62,6 +64,7 @@ class Descent:
     best_loss: float
     distance: float
     epsilon: float
+    stated_epsilon: float
     gradient_limit: float
 
     @property
@@ -99,6 +102,7 @@ class Descent:
             "start": self.start,
             "temperature": self.temperature,
             "epsilon": self.epsilon,
+            "stated_epsilon": self.stated_epsilon,
             "largest_gradient": max(self.gradient),
             "gradient_limit": self.gradient_limit,
             "gap": float(self.gap[-1]),
@@ -108,6 +112,15 @@ class Descent:
             "below_bound": bool((self.gap <= self.bound).all()),
             "below_sharp_bound": bool((self.gap <= self.sharp_bound).all()),
             "not_convex": sum(d > 1e-6 for d in self.defect) / len(self.defect),
+        }
+
+    def curve(self, points: int = 60) -> dict[str, list[float]]:
+        """The gap and both bounds at some steps, evenly spread on a logarithmic axis."""
+        places = np.unique(np.geomspace(1, len(self.loss), points).round().astype(int))
+        lines = {"gap": self.gap, "bound": self.bound, "sharp_bound": self.sharp_bound}
+        found = {name: line[places - 1].tolist() for name, line in lines.items()}
+        return {"step": places.tolist()} | {
+            name: [float(f"{value:.6g}") for value in values] for name, values in found.items()
         }
 
 
@@ -123,14 +136,17 @@ class LayerAlone(Objective):
         self.rule = rule
         self.trace: list[tuple[float, float, float]] = []  # loss, gradient length, step
         self.path: list[tuple[Tensor, Tensor]] = []  # W_t, ∇L_t
-        self.largest_score = torch.zeros(())
+        self.largest_score = torch.zeros(())  # |Wᵀx − 2|
+        self.largest_product = torch.zeros(())  # |Wᵀx|
         self._loss = math.nan
 
     def losses(self, batch: Batch) -> Losses:
         """Return the clustering loss of every row."""
         out = self.layer(batch.x)
         self._loss = float(out.loss.detach().mean())
-        self.largest_score = torch.maximum(self.largest_score, out.scores.detach().abs().max())
+        scores = out.scores.detach()
+        self.largest_score = torch.maximum(self.largest_score, scores.abs().max())
+        self.largest_product = torch.maximum(self.largest_product, (scores + 2).abs().max())
         return Losses({"clustering": out.loss}, out.labels)
 
     def gradients_ready(self) -> None:
@@ -143,6 +159,11 @@ class LayerAlone(Objective):
         self.trace.append((self._loss, length, step))
         self.path.append((self.layer.weight.detach().clone(), gradient.clone()))
         gradient.mul_(step)
+
+    @property
+    def end(self) -> Tensor:
+        """The centres (k, d) before the last step."""
+        return self.path[-1][0] / 2
 
 
 def starting_layer(
@@ -178,8 +199,8 @@ def descend(
 ) -> Descent:
     """Run the layer alone on rows x (n, d) and hold it against the theory.
 
-    W* is the better of the centres `reference` (k, d) and the run's own end, numbered so that it
-    lies as near to W_1 as possible. `start` only says where the layer comes from.
+    W* is the better of the centres `reference` (k, d) and the run's own end. `start` only says
+    where the layer comes from.
 
     Examples
     --------
@@ -189,10 +210,28 @@ def descend(
     >>> run.verdict()["below_bound"]
     True
     """
+    objective = walk(x, layer, rule=rule, eta=eta, steps=steps)
+    return judged(x, objective, [reference, objective.end], rule=rule, start=start)
+
+
+def walk(x: Tensor, layer: ClusterLayer, *, rule: str, eta: float, steps: int) -> LayerAlone:
+    """Run the layer alone, with everything written down."""
     objective = LayerAlone(layer, STEP_RULES[rule](eta))
     sgd = torch.optim.SGD(objective.parameters(), lr=1.0)
     Loop(objective, Batches(x, len(x)), sgd, epochs=steps).run()
-    best_loss, best_weight = _best_known(x, objective, reference)
+    return objective
+
+
+def judged(
+    x: Tensor, objective: LayerAlone, candidates: Sequence[Tensor], *, rule: str, start: str
+) -> Descent:
+    """Hold a run against the theory.
+
+    W* is the best of the candidates (k, d), numbered so that it lies as near to W_1 as possible.
+    """
+    layer, first = objective.layer, objective.path[0][0]
+    best_loss, centers = _best(x, layer, candidates)
+    best_weight = _as_near_as_possible(2 * centers, first)
     loss, gradient, step = (list(column) for column in zip(*objective.trace, strict=True))
     return Descent(
         rule=rule,
@@ -206,8 +245,9 @@ def descend(
             for value, (weight, slope) in zip(loss, objective.path, strict=True)
         ],
         best_loss=best_loss,
-        distance=float((objective.path[0][0] - best_weight).norm()),
+        distance=float((first - best_weight).norm()),
         epsilon=epsilon(objective.largest_score, layer.temperature),
+        stated_epsilon=epsilon(objective.largest_product, layer.temperature),
         gradient_limit=gradient_limit(layer.n_clusters, layer.temperature),
     )
 
@@ -218,16 +258,15 @@ def best_centers(x: Tensor, n_clusters: int) -> Tensor:
     return fit_centers(rows, n_clusters, n_init=10, seed=0).centers.to(x.dtype)
 
 
-def _best_known(x: Tensor, objective: LayerAlone, reference: Tensor) -> tuple[float, Tensor]:
-    layer, first, last = objective.layer, objective.path[0][0], objective.path[-1][0]
+@torch.no_grad()
+def _best(x: Tensor, layer: ClusterLayer, candidates: Sequence[Tensor]) -> tuple[float, Tensor]:
+    """The smallest loss of the layer's kind among sets of centres (k, d), and these centres."""
 
-    @torch.no_grad()
-    def loss_of(weight: Tensor) -> float:
-        layer.set_centers_(weight / 2)
+    def loss_of(centers: Tensor) -> float:
+        layer.set_centers_(centers)
         return float(layer(x).loss.mean())
 
-    best = min((2 * reference, last), key=loss_of)
-    return loss_of(best), _as_near_as_possible(best, first)
+    return min(((loss_of(centers), centers) for centers in candidates), key=lambda pair: pair[0])
 
 
 def _as_near_as_possible(weight: Tensor, to: Tensor) -> Tensor:

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tell.experiments.descent import Descent
 from tell.experiments.inputs import feature_file
-from tell.experiments.recording import Snapshot, read_snapshots
+from tell.experiments.recording import (
+    Snapshot,
+    nearest_center,
+    read_snapshots,
+    write_snapshots,
+)
 from tell.experiments.results import read_result, result_file
-from tell.experiments.spec import Run, Scale, Spec
+from tell.experiments.spec import Row, Run, Scale, Spec
+from tell.experiments.theory import read_verdicts
 from tell.explain.mapping import project
 from tell.explain.palette import cluster_colors
 from tell.explain.plots import plot_centers, plot_history, plot_loss_bound, plot_map
@@ -23,12 +28,16 @@ if TYPE_CHECKING:
 DOTS = 150  # per inch
 
 
-def draw(spec: Spec, scale: Scale, folder: Path) -> Path | None:
-    """Draw a figure of the paper; None while the run behind it is missing."""
-    figure = {"centers": _centers, "map": _map, "curves": _curves}[spec.kind](spec, scale, folder)
+def draw(spec: Spec, scale: Scale, folder: Path) -> list[Path]:
+    """Draw the figures of a target; none while the run behind them is missing."""
+    drawing = {"centers": _centers, "map": _map, "curves": _curves, "theory": _theory}[spec.kind]
+    figure = drawing(spec, scale, folder)
     if figure is None:
-        return None
-    return _save(figure, figure_file(spec.name, scale, folder))
+        return []
+    figures = {spec.name: figure}
+    if spec.kind == "theory":
+        figures["toy"] = _figure(plot_loss_bound(limit=spec.drawing["limit"]))
+    return [_save(figure, figure_file(name, scale, folder)) for name, figure in figures.items()]
 
 
 def figure_file(name: str, scale: Scale, folder: Path) -> Path:
@@ -36,16 +45,16 @@ def figure_file(name: str, scale: Scale, folder: Path) -> Path:
     return folder / scale.name / "figures" / f"{name}.png"
 
 
-def snapshots_of(run: Run, folder: Path) -> dict[int, Snapshot]:
+def snapshots_of(run: Run, folder: Path) -> dict[float, Snapshot]:
     """Snapshots of a run, or of the autoencoder whose features it clusters; empty without any."""
     if run.method.features in ("fcn", "cnn"):
         file = feature_file(folder, run).with_suffix(".snapshots.npz")
     else:
         file = result_file(folder, run).with_suffix(".snapshots.npz")
-    return read_snapshots(file) if file.exists() else {}
+    return read_snapshots(file)
 
 
-def at_shares(found: dict[int, Snapshot], shares: Sequence[float]) -> dict[int, Snapshot]:
+def at_shares(found: dict[float, Snapshot], shares: Sequence[float]) -> dict[float, Snapshot]:
     """The snapshots nearest to these shares of the training.
 
     >>> list(at_shares({0: {}, 3: {}, 6: {}}, [0.0, 0.1, 0.4, 1.0]))
@@ -56,86 +65,110 @@ def at_shares(found: dict[int, Snapshot], shares: Sequence[float]) -> dict[int, 
     return {epoch: found[epoch] for epoch in nearest}
 
 
+def _drawn(spec: Spec, row: Row, run: Run, folder: Path) -> dict[float, Snapshot]:
+    """The snapshots that a figure shows; they are kept beside it, so that it can be drawn again."""
+    if read_result(folder, run) is None:
+        return {}
+    figure = figure_file(spec.name, run.scale, folder)
+    kept = figure.with_name(f"{spec.name}-{row.key}.npz")
+    if found := snapshots_of(run, folder):
+        write_snapshots(kept, at_shares(found, spec.drawing["shares"]))
+    return read_snapshots(kept)
+
+
 def _centers(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
     """Figure 5: the decoder's view of the centres, TELL above AE + k-means."""
     rows: dict[str, Any] = {}
     for row, _, runs in spec.cells(scale):
-        found = snapshots_of(runs[0], folder)
+        found = _drawn(spec, row, runs[0], folder)
         if not found:
             return None
-        for epoch, shot in at_shares(found, spec.drawing["shares"]).items():
-            rows[f"{row.label}, epoch {epoch}"] = _ordered(shot)
+        for epoch, shot in found.items():
+            order = np.argsort(_classes(shot), kind="stable")  # easier to compare
+            rows[f"{row.label}, epoch {epoch:g}"] = shot["decoded"][order]
             shape = shot["decoded"].shape[1:]
     flat = {name: pictures.reshape(len(pictures), -1) for name, pictures in rows.items()}
     return _figure(plot_centers(flat, shape[-2:] if shape[0] == 1 else shape))
 
 
-def _ordered(shot: Snapshot) -> Any:
-    """Centres in the order of the class that most of their rows have: easier to compare."""
-    nearest = np.argmax(shot["z"] @ shot["centers"].T, axis=1)
+def _classes(shot: Snapshot) -> list[float]:
+    """The class that most rows of each centre have; infinite for a centre without rows."""
+    nearest = nearest_center(shot)
     members = [shot["y"][nearest == j] for j in range(len(shot["centers"]))]
-    common = [float(np.bincount(ys).argmax()) if len(ys) else np.inf for ys in members]
-    return shot["decoded"][np.argsort(common, kind="stable")]
+    return [float(np.bincount(ys).argmax()) if len(ys) else np.inf for ys in members]
 
 
 def _map(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
-    """Figure 6: t-SNE of the embedding at several epochs, centres as stars."""
+    """Figure 6: t-SNE of the embedding at several epochs; stars bear their rows' main class."""
     from matplotlib.figure import Figure
 
-    found = snapshots_of(spec.cell(spec.rows[0], spec.columns[0], scale)[0], folder)
-    if not found:
+    row = spec.rows[0]
+    shots = _drawn(spec, row, spec.cell(row, spec.columns[0], scale)[0], folder)
+    if not shots:
         return None
-    chosen = at_shares(found, spec.drawing["shares"])
-    columns = 2 if len(chosen) == 4 else min(3, len(chosen))
-    lines = -(-len(chosen) // columns)
-    figure = Figure(figsize=(4.2 * columns, 4.2 * lines), layout="constrained")
-    for place, (epoch, shot) in enumerate(chosen.items(), start=1):
+    columns = 2 if len(shots) == 4 else min(3, len(shots))
+    lines = -(-len(shots) // columns)
+    figure = Figure(figsize=(4.2 * columns, 4.2 * lines + 0.4), layout="constrained")
+    for place, (epoch, shot) in enumerate(shots.items(), start=1):
         flat, stars = project(shot["z"], shot["centers"])
+        names = ["–" if np.isinf(c) else f"{c:.0f}" for c in _classes(shot)]
         ax = figure.add_subplot(lines, columns, place)
-        plot_map(flat, list(shot["y"]), stars, title=f"epoch {epoch}", ax=ax)
+        plot_map(flat, list(shot["y"]), stars, names=names, title=f"epoch {epoch:g}", ax=ax)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, title="class", loc="outside lower center", ncols=10, markerscale=3,
+        frameon=False, handletextpad=0.1,
+    )  # fmt: skip
     return figure
 
 
 def _curves(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
-    """Figures 7 and 8: metrics and losses over the epochs."""
+    """Figures 7 and 8: metrics and losses over the epochs, or within them in a short training."""
     result = read_result(folder, spec.cell(spec.rows[0], spec.columns[0], scale)[0])
     history = [] if result is None else result.history
-    scored = {epoch: line for epoch, line in enumerate(history, start=1) if "acc" in line}
-    if not scored:
+    whole = [{**line, "epoch": n} for n, line in enumerate(history, start=1) if "acc" in line]
+    looks = [look for line in history for look in line.get("looks", [])]
+    lines = max(whole, looks, key=len)
+    if not lines:
         return None
-    lines = list(scored.values())
+    epochs = [line["epoch"] for line in lines]
     metrics = {name.upper(): [line[name] for line in lines] for name in ("acc", "nmi", "ari")}
-    terms: tuple[str, ...] = ("reconstruction", "clustering")
-    losses = {name: [line[name] for line in lines] for name in terms if name in lines[0]}
-    return _figure(plot_history(losses, metrics, epochs=list(scored)))
+    terms = [n for n in ("reconstruction", "clustering") if all(n in line for line in lines)]
+    losses = {name: [line[name] for line in lines] for name in terms}
+    first = {line["stage"]: n for n, line in reversed(list(enumerate(history)))}
+    stages = dict(sorted(first.items(), key=lambda item: item[1])) if len(first) > 1 else None
+    return _figure(plot_history(losses, metrics, epochs=epochs, stages=stages))
 
 
-def draw_theory(spec: Spec, scale: Scale, folder: Path, runs: Sequence[Descent]) -> list[Path]:
-    """Draw the recorded runs under their bounds, and the toy figure of the appendix."""
+def _theory(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
+    """The recorded runs of the layer alone under their bounds."""
     from matplotlib.figure import Figure
 
-    rules = list(dict.fromkeys(run.rule for run in runs))
+    runs = [run for run in read_verdicts(folder, spec, scale) if run["temperature"] == 0]
+    if not runs:
+        return None
+    rules = list(dict.fromkeys(run["rule"] for run in runs))
     figure = Figure(figsize=(4.4 * len(rules), 4.4), layout="constrained")
     for place, rule in enumerate(rules, start=1):
         ax = figure.add_subplot(1, len(rules), place)
-        _descents(ax, [run for run in runs if run.rule == rule and run.temperature == 0])
+        _descents(ax, [run for run in runs if run["rule"] == rule])
         ax.set_title(f"step: {rule}")
-    handles, labels = ax.get_legend_handles_labels()
+    handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    toy = _figure(plot_loss_bound(limit=spec.drawing["limit"]))
-    return [
-        _save(figure, figure_file("theory", scale, folder)),
-        _save(toy, figure_file("toy", scale, folder)),
-    ]
+    return figure
 
 
-def _descents(ax: Any, runs: Sequence[Descent]) -> None:
+def _descents(ax: Any, runs: Sequence[dict[str, Any]]) -> None:
     for run, color in zip(runs, cluster_colors(len(runs)), strict=True):
-        steps = np.arange(1, len(run.loss) + 1)
-        start = f"from {'random directions' if run.start == 'kaiming' else 'random rows'}"
-        ax.plot(steps, run.gap.clamp(min=1e-6), color=color, lw=2, label=f"gap, {start}")
-        ax.plot(steps, run.sharp_bound, "--", color=color, lw=1, label="bound, gradients met")
-        ax.plot(steps, run.bound, ":", color=color, lw=1.5, label="bound, ε of theorem 1")
+        curve = run["curve"]
+        steps, gap = curve["step"], np.maximum(curve["gap"], 1e-6)
+        start = f"from {'random directions' if run['start'] == 'kaiming' else 'random rows'}"
+        ax.plot(steps, gap, color=color, lw=2, label=f"gap, {start}")
+        ax.plot(steps, curve["sharp_bound"], "--", color=color, lw=1, label="bound, gradients met")
+        ax.plot(steps, curve["bound"], ":", color=color, lw=1.5, label="bound, ε of the proof")
+        if run["limit"] > 0:
+            label = "limit of that bound (lemmas)"
+            ax.axhline(run["limit"], ls=(0, (1, 4)), color=color, lw=1, label=label)
     ax.set(xscale="log", yscale="log", xlabel="step")
     ax.set_ylabel("best loss so far − best loss")
     ax.spines[["top", "right"]].set_visible(False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.autoencoder import build_autoencoder
+from tell.baselines.pretraining import HIDDEN, PRETRAINING_RATE, autoencoder_features
+from tell.core.autoencoder import channels_last_, convolutional
 from tell.core.batches import Batches
 from tell.core.loop import Loop
 from tell.core.objective import Reconstruction
+from tell.core.schedule import one_cycle_rate
 from tell.data import datasets
 from tell.exceptions import DataUnavailableError, InputError
 from tell.experiments.recording import Recorder
-from tell.experiments.results import write_arrays
+from tell.experiments.results import read_arrays, write_arrays
 from tell.experiments.spec import Run
 
 BATCH = 256
@@ -66,10 +71,11 @@ class Workshop:
         if run.method.features == "raw":
             return pixels
         file = feature_file(self.folder, run)
-        if not file.exists():
-            write_arrays(file, X=self._learned(run, pixels, file))
-        with np.load(file) as kept:
-            return Inputs(kept["X"], pixels.y, pixels.n_clusters)
+        X = read_arrays(file).get("X")
+        if X is None:
+            X = self._learned(run, pixels, file)
+            write_arrays(file, X=X)
+        return Inputs(X, pixels.y, pixels.n_clusters)
 
     def _pixels(self, run: Run) -> Inputs:
         classes = datasets.describe(run.data).classes
@@ -83,14 +89,21 @@ class Workshop:
         return Inputs(X.reshape(-1, *found.shape), np.asarray(found.y)[rows], classes)
 
     def _learned(self, run: Run, pixels: Inputs, file: Path) -> NDArray[np.float32]:
-        network = run.method.features
-        epochs = run.scale.feature_epochs[network]
+        epochs = run.scale.feature_epochs[run.method.features]
+        if run.method.features == "fcn":
+            return autoencoder_features(
+                pixels.X.reshape(len(pixels.X), -1),
+                epochs=epochs,
+                random_state=run.seed,
+                checkpoint=pretraining_file(self.folder, run, epochs),
+                visible=self.visible,
+            )
         wanted = run.method.snapshots and run.seed == 0
         snapshots = file.with_suffix(".snapshots.npz") if wanted else None
         x = torch.from_numpy(pixels.X)
         recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
         checkpoint = file.with_suffix(".checkpoint")
-        z = learn_features(x, network, epochs, run.seed, recorder, checkpoint, visible=self.visible)
+        z = convolutional_features(x, epochs, run.seed, recorder, checkpoint, visible=self.visible)
         checkpoint.unlink(missing_ok=True)
         return z.numpy()
 
@@ -100,15 +113,28 @@ class Workshop:
                 "features of another network must come in a file; pass --features file.npz with "
                 "arrays X (70000, d) and y (70000,), training rows first"
             )
-        with np.load(self.given, allow_pickle=False) as content:
-            if not {"X", "y"} <= set(content):
-                raise InputError(f"{self.given} must hold arrays X and y, got {sorted(content)}")
-            X, y = np.asarray(content["X"], dtype=np.float32), np.asarray(content["y"])
+        return Inputs(*self.given_rows, datasets.describe(run.data).classes)
+
+    @cached_property
+    def given_rows(self) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Features X (n, d) and classes y (n,) of the file."""
+        if not (self.given and self.given.is_file()):
+            raise InputError(f"--features must name an .npz file, got {self.given}")
+        content = read_arrays(self.given)
+        if not {"X", "y"} <= set(content):
+            raise InputError(f"{self.given} must hold arrays X and y, got {sorted(content)}")
+        X, y = content["X"].astype(np.float32), content["y"]
         if X.ndim != 2 or len(X) != len(y):
             raise InputError(
                 f"{self.given} must hold X (n, d) and y (n,), got {X.shape} and {y.shape}"
             )
-        return Inputs(X, y, datasets.describe(run.data).classes)
+        return X, y
+
+    @cached_property
+    def given_digest(self) -> str:
+        """What tells one file of features from another."""
+        X, y = self.given_rows
+        return hashlib.sha256(X.tobytes() + np.asarray(y, np.int64).tobytes()).hexdigest()[:16]
 
 
 def feature_file(folder: Path, run: Run) -> Path:
@@ -119,15 +145,15 @@ def feature_file(folder: Path, run: Run) -> Path:
     return folder / run.scale.name / "features" / name
 
 
-def pretraining_file(folder: Path, run: Run, epochs: int) -> Path:
-    """Where the pre-trained autoencoder is kept that DEC and VaDE share."""
-    name = f"{run.data}-pretrained-{epochs}-epochs-seed-{run.seed}.safetensors"
+def pretraining_file(folder: Path, run: Run, epochs: int, hidden: Sequence[int] = HIDDEN) -> Path:
+    """Where the autoencoder is kept that DEC, VaDE and the methods on FCN features share."""
+    layers = "-".join(map(str, hidden))
+    name = f"{run.data}-{layers}-{epochs}-epochs-seed-{run.seed}.safetensors"
     return folder / run.scale.name / "features" / name
 
 
-def learn_features(
+def convolutional_features(
     x: Tensor,
-    network: str,
     epochs: int,
     seed: int,
     recorder: Recorder | None = None,
@@ -135,27 +161,27 @@ def learn_features(
     *,
     visible: bool = False,
 ) -> Tensor:
-    """Train an autoencoder by reconstruction alone; return the embedding (n, 10) of x.
+    """Train the paper's CNN by reconstruction alone; return the embedding (n, 10) of x.
 
     A training that was interrupted goes on from `checkpoint`.
 
-    >>> learn_features(torch.rand(8, 1, 4, 4), "cnn", epochs=1, seed=0).shape
+    >>> convolutional_features(torch.rand(8, 1, 4, 4), epochs=1, seed=0).shape
     torch.Size([8, 10])
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        objective = Reconstruction(*build_autoencoder(network, tuple(x.shape[1:])))
+        objective = Reconstruction(*convolutional(x.shape[1:]))
+        channels_last_(objective)
         batches = Batches(x, BATCH, seed=seed)
-        optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3, fused=True)
-        hooks = [] if recorder is None else [recorder]
         Loop(
             objective,
             batches,
-            optimizer,
+            torch.optim.Adam(objective.parameters(), lr=PRETRAINING_RATE, fused=True),
             epochs=epochs,
-            hooks=hooks,
+            rate=one_cycle_rate,
+            hooks=[] if recorder is None else [recorder],
             checkpoint=checkpoint,
-            name=f"{network} features",
+            name="cnn features",
             visible=visible,
         ).run()
     objective.eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,24 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from tell.core.loop import Hook, Loop, Record
-from tell.experiments.results import write_arrays
+from tell.core.objective import Losses
+from tell.experiments.results import read_arrays, write_arrays
 from tell.metrics import evaluate
 
 SAMPLE = 2000  # rows whose embedding is kept
-MOST = 64  # snapshots kept of a training of any length
+LOOKS = 10  # per epoch, in a training with fewer epochs than this
+MOST = 100  # snapshots of a training of any length, about
 
 Snapshot = dict[str, NDArray[Any]]
 
 
 class Recorder(Hook):
     """Extend the history by metrics and keep snapshots of the embedding and the centres.
+
+    Every epoch gets the metrics of the labels that the training saw. With snapshots it also gets
+    `looks`: metrics of the sample of rows that is watched and the mean losses since the look
+    before. A short training is looked at ten times in each epoch, a long one after every 5th, 10th,
+    50th, … epoch, and each after its last.
 
     A training without centres (reconstruction alone) gets those of k-means on its embedding.
 
@@ -33,7 +41,7 @@ class Recorder(Hook):
     y : ndarray (n,)
     n_clusters : int
     snapshots : path, optional
-        File for the snapshots, rewritten after every epoch; an interrupted training goes on there.
+        File for the snapshots, rewritten with every look; an interrupted training goes on there.
     """
 
     def __init__(
@@ -44,45 +52,52 @@ class Recorder(Hook):
         self.file = snapshots
         chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:SAMPLE])
         self.sample, self.sample_y = x[torch.from_numpy(chosen)], y[chosen]
-        self.kept: dict[int, Snapshot] = {}
-        self.stride = 1
-        self.done = 0  # epochs of all stages
-        self._stage, self._before = "", 0  # name of the stage, epochs of those before it
-        if snapshots is not None and snapshots.exists():
-            self.kept = read_snapshots(snapshots)
+        self.kept = {} if snapshots is None else read_snapshots(snapshots)
+        self._looks: list[Record] = []  # of this epoch
+        self._terms: list[dict[str, float]] = []  # of the steps since the last look
 
     def on_epoch_start(self, loop: Loop) -> None:
         """Keep what the model looks like before it has learned anything."""
-        if loop.name != self._stage:
-            self._stage, self._before = loop.name, self.done
         if self.file is not None and not self.kept:
-            self.kept[0] = self._snapshot(loop)
+            self.kept[0.0] = self._snapshot(loop)
+
+    def on_step_end(self, loop: Loop, losses: Losses) -> None:
+        """Look at a short training within its epochs."""
+        if self.file is None:
+            return
+        self._terms.append({k: float(v.detach().mean()) for k, v in losses.terms.items()})
+        if loop.epochs >= LOOKS:
+            return
+        (epoch, step), steps = loop.position, loop.batches.steps
+        if step < steps and step in {round(part * steps / LOOKS) for part in range(1, LOOKS)}:
+            self._look(loop, loop.epochs_before + round(epoch + step / steps, 1))
 
     def on_epoch_end(self, loop: Loop, record: Record) -> None:
-        """Score the labels that the training saw; keep a snapshot."""
-        self.done = self._before + record["epoch"] + 1
+        """Score the labels that the training saw; look."""
         seen = (loop.labels >= 0).cpu().numpy()
         if len(seen) == len(self.y) and seen.any():
             scores = evaluate(self.y[seen], loop.labels.cpu().numpy()[seen])
             record.update(acc=scores.acc, nmi=scores.nmi, ari=scores.ari)
-        if self.file is not None:
-            self._keep(self._snapshot(loop))
+        if self.file is None:
+            return
+        epoch = loop.position[0]
+        last = epoch == loop.epochs or loop.stopped is not None
+        if last or epoch % stride(loop.epochs) == 0:
+            self._look(loop, loop.epochs_before + epoch)
+        record["looks"], self._looks = self._looks, []
 
-    def _keep(self, snapshot: Snapshot) -> None:
-        """Keep every epoch of a short training, every 2nd, 4th, … of a longer one, and the last."""
-        self.kept[self.done] = snapshot
-        while len(self.kept) > MOST:
-            self.stride *= 2
-            self._thin()
-        self._thin()
+    def _look(self, loop: Loop, epoch: float) -> None:
+        shot = self._snapshot(loop)
+        scores = evaluate(self.sample_y, nearest_center(shot))
+        look: Record = {"epoch": epoch, "acc": scores.acc, "nmi": scores.nmi, "ari": scores.ari}
+        for name in self._terms[-1] if self._terms else ():
+            look[name] = fmean(terms[name] for terms in self._terms)
+        self._looks.append(look)
+        self._terms = []
+        # A resumed training drops what it has yet to reach.
+        self.kept = {e: kept for e, kept in self.kept.items() if e < epoch} | {epoch: shot}
         if self.file is not None:
-            arrays = {f"{e}/{k}": v for e, shot in self.kept.items() for k, v in shot.items()}
-            write_arrays(self.file, **arrays)
-
-    def _thin(self) -> None:
-        """Drop what lies between the strides, and what a resumed training has yet to reach."""
-        past = {e: shot for e, shot in self.kept.items() if e <= self.done}
-        self.kept = {e: s for e, s in past.items() if e % self.stride == 0 or e == self.done}
+            write_snapshots(self.file, self.kept)
 
     @torch.no_grad()
     def _snapshot(self, loop: Loop) -> Snapshot:
@@ -102,11 +117,32 @@ class Recorder(Hook):
         return {**numpy, "y": self.sample_y}
 
 
-def read_snapshots(file: Path) -> dict[int, Snapshot]:
-    """Read what a recorder wrote: arrays z, centers, decoded and y by epoch."""
-    found: dict[int, Snapshot] = {}
-    with np.load(file, allow_pickle=False) as content:
-        for name in content:
-            epoch, _, array = name.partition("/")
-            found.setdefault(int(epoch), {})[array] = content[name]
+def stride(epochs: int) -> int:
+    """Epochs from one look at a training to the next: 1, 5, 10, 50, …, so that round ones stay.
+
+    >>> stride(30), stride(3000)
+    (1, 50)
+    """
+    found = 1
+    while epochs > found * MOST:
+        found *= 5 if str(found).startswith("1") else 2
+    return found
+
+
+def nearest_center(shot: Snapshot) -> NDArray[Any]:
+    """The centre of each row of a snapshot (n,): on the sphere the one with the largest product."""
+    return np.argmax(shot["z"] @ shot["centers"].T, axis=1)
+
+
+def write_snapshots(file: Path, found: dict[float, Snapshot]) -> None:
+    """Write snapshots by epoch, whole or not at all."""
+    write_arrays(file, **{f"{e:g}/{k}": v for e, shot in found.items() for k, v in shot.items()})
+
+
+def read_snapshots(file: Path) -> dict[float, Snapshot]:
+    """Read them: arrays z, centers, decoded and y by epoch; empty if there are none to read."""
+    found: dict[float, Snapshot] = {}
+    for name, values in read_arrays(file).items():
+        epoch, _, array = name.partition("/")
+        found.setdefault(float(epoch), {})[array] = values
     return dict(sorted(found.items()))

@@ -7,12 +7,14 @@ import json
 import os
 import platform
 import sys
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,14 +82,19 @@ def write_result(folder: Path, run: Run, result: Result) -> None:
 
 
 def read_result(folder: Path, run: Run) -> Result | None:
-    """Read a run's result; None if there is none or if the settings have changed since."""
+    """Read a run's result; None if there is none, it is damaged or the settings have changed."""
     try:
         content = json.loads(result_file(folder, run).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
     if not isinstance(content, dict) or content.get("fingerprint") != run.fingerprint:
         return None
-    return Result(**{name: content[name] for name in Result.__dataclass_fields__})
+    try:
+        result = Result(**{name: content[name] for name in Result.__dataclass_fields__})
+        whole = "acc" in result.scores and {"machine", "versions"} <= set(result.facts)
+    except (KeyError, TypeError):  # damaged, or of another version
+        return None
+    return result if whole or result.status != "done" else None
 
 
 def finished(folder: Path, runs: Iterable[Run]) -> list[Result]:
@@ -131,6 +138,15 @@ def write_bytes(path: Path, payload: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read an .npz file; empty if there is none or it is damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            return dict(content)
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error):
+        return {}
 
 
 def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:

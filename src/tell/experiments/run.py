@@ -53,22 +53,31 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
 
 def run_missing(
     runs: Sequence[Run], shop: Workshop, watch: Watch | None = None, *, retry: bool = False
-) -> None:
+) -> list[Result]:
     """Run what has no result yet; a failure is a result too, and the others go on.
 
-    `retry` tries again what has failed; what lacked its data is tried again in any case.
+    `retry` tries again what has failed; what lacked its data is tried again in any case, and so is
+    what saw other features than those of the file that is given now.
 
     `watch(run, number, total, result)` hears of every run: with None before it starts.
     """
+    results = []
     say = watch or (lambda run, number, total, result: None)
     open_ends = {"unavailable", "failed"} if retry else {"unavailable"}
     for number, run in enumerate(runs, start=1):
         result = read_result(shop.folder, run)
-        if result is None or result.status in open_ends:
+        if result is None or result.status in open_ends or _saw_others(run, result, shop):
             say(run, number, len(runs), None)
             result = execute(run, shop)
             write_result(shop.folder, run, result)
         say(run, number, len(runs), result)
+        results.append(result)
+    return results
+
+
+def _saw_others(run: Run, result: Result, shop: Workshop) -> bool:
+    given = run.method.features == "given" and shop.given is not None
+    return given and result.facts.get("features") != shop.given_digest
 
 
 def execute(run: Run, shop: Workshop) -> Result:
@@ -80,6 +89,8 @@ def execute(run: Run, shop: Workshop) -> Result:
     except DataUnavailableError as error:
         return Result("unavailable", reason=_one_line(error), facts=facts)
     facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
+    if run.method.features == "given":
+        facts["features"] = shop.given_digest
     begun = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -135,7 +146,7 @@ def _shallow(run: Run, n_clusters: int, shop: Workshop) -> Any:
         return TELL(n_clusters, random_state=run.seed, **method.options)
     model = make(method.estimator, n_clusters, random_state=run.seed, **method.options)
     if isinstance(model, DeepClusterer):
-        file = pretraining_file(shop.folder, run, model.pretrain_epochs)
+        file = pretraining_file(shop.folder, run, model.pretrain_epochs, model.hidden)
         model.set_params(checkpoint=file, verbose=int(shop.visible))
     return model
 

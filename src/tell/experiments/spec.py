@@ -72,7 +72,6 @@ class Method:
     options: dict[str, Any] = field(default_factory=dict)
     protocol: str = "batch"
     snapshots: bool = False
-    seeds: int | None = None  # at most so many, where one run takes long
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,7 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """Changes with every setting that the result depends on, and with no other."""
-        method = {k: v for k, v in asdict(self.method).items() if k != "seeds"}
-        settings = [self.data, method, self.seed, self.scale.data, self.scale.rows]
+        settings = [self.data, asdict(self.method), self.seed, self.scale.data, self.scale.rows]
         if self.method.features in self.scale.feature_epochs:
             settings.append(self.scale.feature_epochs[self.method.features])
         if self.method.protocol == "online":
@@ -112,11 +110,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: a label and the method of each column, by the column's key."""
+    """One row of a table: a label and the method of each column, by the column's key.
+
+    `seeds` says, by scale, how many runs its cells have where they differ from the table's.
+    """
 
     key: str
     label: str
     methods: dict[str, str]
+    seeds: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,9 @@ class Spec:
     metrics : measures of each cell
     summaries : of the first metric over the columns
     seeds : runs per cell by scale, where it differs from the scale's own
-    claims : name -> (larger row, smaller row), checked in medians of the first metric
+    claims : name -> (row, ">" or ">=", row), checked in medians of the first metric
     churn : whether to say how many labels change when the centres move
+    remark : what a reader of its numbers must know
     paper : what the paper prints
     drawing, descent : settings of figures and of the theory's runs
     """
@@ -144,8 +147,9 @@ class Spec:
     metrics: tuple[str, ...]
     summaries: tuple[str, ...]
     seeds: dict[str, int]
-    claims: dict[str, tuple[str, str]]
+    claims: dict[str, tuple[str, str, str]]
     churn: bool
+    remark: str
     paper: Numbers
     drawing: dict[str, Any]
     descent: dict[str, Any]
@@ -153,9 +157,8 @@ class Spec:
     def cell(self, row: Row, column: Column, scale: Scale) -> list[Run]:
         """The runs behind one cell, one per seed."""
         method = load_method(row.methods[column.key], scale)
-        seeds = self.seeds.get(scale.name, scale.seeds)
-        seeds = min(seeds, method.seeds or seeds)
-        return [Run(column.data, method, seed, scale) for seed in range(seeds)]
+        seeds = {scale.name: scale.seeds} | self.seeds | row.seeds
+        return [Run(column.data, method, seed, scale) for seed in range(seeds[scale.name])]
 
     def cells(self, scale: Scale) -> Iterator[tuple[Row, Column, list[Run]]]:
         """All cells in reading order."""
@@ -183,8 +186,9 @@ def load_spec(name: str) -> Spec:
         metrics=tuple(content.get("metrics", ())),
         summaries=tuple(content.get("summaries", ())),
         seeds=content.get("seeds", {}),
-        claims={name: (pair[0], pair[1]) for name, pair in content.get("claims", {}).items()},
+        claims={name: tuple(claim) for name, claim in content.get("claims", {}).items()},
         churn=content.get("churn", False),
+        remark=content.get("remark", ""),
         paper=_paper(name),
         drawing=content.get("drawing", {}),
         descent=content.get("descent", {}),
@@ -222,6 +226,8 @@ def load_targets(names: list[str], scale: Scale) -> list[Spec]:
     >>> len(load_targets(["all"], load_scale("cpu"))) == len(TARGETS)
     True
     """
+    for name in names:
+        _check(name, (*TARGETS, "all"), "target")
     wanted = list(TARGETS) if "all" in names else list(dict.fromkeys(names))
     specs = (load_spec(name) for name in wanted)
     return [replace(spec, columns=spec.columns[: scale.columns]) for spec in specs]
@@ -229,7 +235,7 @@ def load_targets(names: list[str], scale: Scale) -> list[Spec]:
 
 def _row(key: str, value: dict[str, Any], columns: tuple[Column, ...]) -> Row:
     methods = value.get("methods") or {column.key: value["method"] for column in columns}
-    return Row(key, value["label"], methods)
+    return Row(key, value["label"], methods, value.get("seeds", {}))
 
 
 def _paper(name: str) -> Numbers:

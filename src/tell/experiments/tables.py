@@ -46,12 +46,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """A grid of entries with its headings and what must be said about it."""
+    """A grid of entries with its headings, what it comes to, and what else must be said."""
 
     spec: Spec
     scale: Scale
     headings: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Entry, ...]], ...]
+    findings: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -68,15 +69,15 @@ def build_table(spec: Spec, scale: Scale, folder: Path) -> Table:
         for m in spec.metrics
     ]
     lines = [(row.label, tuple(_entries(spec, row, scale, folder))) for row in spec.rows]
+    findings = [*_match_note(lines), *_claim_notes(spec, scale, folder)]
     notes = [
-        *_match_note(lines),
+        *([spec.remark] if spec.remark else []),
+        *_churn_note(spec, scale, folder),
         *_count_note(spec, scale, folder),
         *_cell_notes(spec, scale, folder),
-        *_claim_notes(spec, scale, folder),
-        *_churn_note(spec, scale, folder),
     ]
-    summaries = [name.capitalize() for name in spec.summaries]
-    return Table(spec, scale, (*headings, *summaries), tuple(lines), tuple(notes))
+    headings += [name.capitalize() for name in spec.summaries]
+    return Table(spec, scale, tuple(headings), tuple(lines), tuple(findings), tuple(notes))
 
 
 def _entries(spec: Spec, row: Row, scale: Scale, folder: Path) -> list[Entry]:
@@ -101,7 +102,7 @@ def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
     """Tables S1 and S2: the runs of one method one by one, and the choice among them."""
     runs = spec.cell(spec.rows[0], spec.columns[0], scale)
     found = [(run, result) for run in runs if (result := _done(folder, run))]
-    best = min(found, key=lambda pair: pair[1].loss or math.inf)[0] if found else None
+    chosen = min(found, key=lambda pair: pair[1].loss or math.inf, default=None)
     lines = []
     for run in runs:
         result = _done(folder, run)
@@ -114,12 +115,23 @@ def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
             )
             for place, metric in enumerate(spec.metrics)
         )
-        lines.append((f"{run.seed + 1}{' (chosen)' if run == best else ''}", entries))
+        lines.append(
+            (f"{run.seed + 1}{' (chosen)' if chosen and run == chosen[0] else ''}", entries)
+        )
     headings = tuple(LABELS[metric] for metric in spec.metrics)
     notes = ["Runs differ in their seeds alone; the paper's run of the same number is unrelated."]
-    return Table(
-        spec, scale, headings, tuple(lines), (*notes, *_correlation([r for _, r in found]))
-    )
+    notes += [spec.remark] if spec.remark else []
+    results = [result for _, result in found]
+    findings = [*_choice_note(chosen[1], results), *_correlation(results)] if chosen else []
+    return Table(spec, scale, headings, tuple(lines), tuple(findings), tuple(notes))
+
+
+def _choice_note(chosen: Result, results: list[Result]) -> list[str]:
+    values = [result.value("acc") for result in results]
+    return [
+        f"The run chosen by L_clu has ACC {chosen.value('acc'):.2f}; all {len(results)} runs lie "
+        f"between {min(values):.2f} and {max(values):.2f}."
+    ]
 
 
 def _correlation(results: list[Result]) -> list[str]:
@@ -142,14 +154,19 @@ def _match_note(lines: Sequence[tuple[str, tuple[Entry, ...]]]) -> list[str]:
 
 
 def _count_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
-    """Say how many runs are behind the cells."""
-    counts: dict[int, list[str]] = {}
+    """Say how many runs are behind the cells, and where some of them are missing."""
+    counts: dict[str, list[str]] = {}
     for row in spec.rows:
-        cells = (spec.cell(row, column, scale) for column in spec.columns)
-        if most := max(len(finished(folder, cell)) for cell in cells):
-            counts.setdefault(most, []).append(row.label)
-    parts = (f"{count} ({', '.join(labels)})" for count, labels in sorted(counts.items()))
-    return [f"Runs per cell (at most): {'; '.join(parts)}."] if counts else []
+        cells = [spec.cell(row, column, scale) for column in spec.columns]
+        done = [len(finished(folder, cell)) for cell in cells]
+        wanted = max(len(cell) for cell in cells)
+        if max(done):
+            least, most = min(done), max(done)
+            text = str(most) if least == most else f"{least} to {most}"
+            text += f" of {wanted}" if least < wanted else ""
+            counts.setdefault(text, []).append(row.label)
+    parts = (f"{text} ({', '.join(labels)})" for text, labels in sorted(counts.items()))
+    return [f"Runs per cell: {'; '.join(parts)}."] if counts else []
 
 
 def _cell_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
@@ -168,7 +185,7 @@ def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
     """Hold the paper's conclusions against the medians over our seeds."""
     rows = {row.key: row for row in spec.rows}
     notes = []
-    for name, (larger, smaller) in spec.claims.items():
+    for name, (larger, relation, smaller) in spec.claims.items():
         for column in spec.columns:
             pair = [
                 [r.value(spec.metrics[0]) for r in finished(folder, spec.cell(row, column, scale))]
@@ -176,7 +193,8 @@ def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
             ]
             if all(pair):
                 high, low = (median(values) for values in pair)
-                verdict = "holds" if high >= low else "does not hold"
+                holds = high > low or (relation == ">=" and high == low)
+                verdict = "holds" if holds else "does not hold"
                 notes.append(
                     f"Claim “{name.replace('-', ' ')}” ({column.label}): {verdict}; median ACC "
                     f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs."
@@ -211,7 +229,8 @@ def to_markdown(table: Table) -> str:
     for label, entries in table.lines:
         cells = " | ".join(_markdown_cell(entry) for entry in entries)
         lines.append(f"| {label} | {cells} |")
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip() + "\n"
+    notes = [f"- {note}" for note in (*table.findings, *table.notes)]
+    return "\n".join([*lines, "", *notes]).rstrip() + "\n"
 
 
 def _markdown_cell(entry: Entry) -> str:
@@ -236,7 +255,7 @@ def to_latex(table: Table) -> str:
     for label, entries in table.lines:
         cells = (_latex_cell(entry) for entry in entries)
         lines.append(" & ".join([_escaped(label), *cells]) + " \\\\")
-    comment = [f"% {note}" for note in table.notes]
+    comment = [f"% {note}" for note in (*table.findings, *table.notes)]
     return "\n".join([*comment, *lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
