@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -147,7 +148,8 @@ def pretrained(
     (torch.Size([3, 2]), 1)
     """
     facts = {
-        "rows": [*batches.stored.shape, float(batches.stored.sum(dtype=torch.float64))],
+        "rows": hashlib.sha256(batches.stored.numpy().tobytes()).hexdigest(),
+        "batches": batches.batch_size,
         "network": [*hidden, embedding_dim],
         "epochs": epochs,
         "seed": batches.seed,
@@ -185,8 +187,8 @@ def _kept_facts(facts: dict[str, Any], checkpoint: Path | None) -> dict[str, Any
     kept = read_checkpoint(checkpoint)[1]
     if other := [name for name, value in facts.items() if kept.get(name) != value]:
         raise ModelFileError(
-            f"checkpoint {checkpoint} must come from the same rows, network, epochs and seed, got "
-            f"another {', '.join(other)}; delete it or name another file"
+            f"checkpoint {checkpoint} must come from the same rows, batches, network, epochs and "
+            f"seed, got another {', '.join(other)}; delete it or name another file"
         )
     return kept
 
