@@ -10,6 +10,8 @@ from sklearn.datasets import load_wine
 
 from tell import TELL
 
+from .conftest import iris_csv
+
 Tell = Callable[..., Any]
 
 
@@ -57,3 +59,14 @@ def test_bad_rows_and_columns_are_one_line(tell: Tell, folder: Path) -> None:
     (folder / "other.csv").write_text("a,b\n1,2\n")
     tell("explain", "model", "other.csv").failed()
     tell("explain", "nothing", "wine.csv").failed()
+
+
+def test_an_older_model_finds_its_columns_by_name(tell: Tell, tmp_path: Path) -> None:
+    iris_csv(tmp_path / "flowers.csv")
+    names = ["sepal length", "sepal width", "petal length", "petal width"]
+    for folder, columns in {"one": names, "two": names[::-1]}.items():
+        tell(
+            "fit", "flowers.csv", "-k", 3, "--columns", ",".join(columns), "--out", folder
+        ).worked()
+    done = tell("explain", "two", "flowers.csv", "--against", "one", "--map", "pca", "--quiet")
+    assert "agreement 1.00" in done.worked()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -141,3 +142,36 @@ def test_a_column_that_decides_alone_is_pointed_out(tell: Tell, tmp_path: Path) 
     assert "'income'" in note.err
     assert "--standardize" in note.err
     assert tell("fit", "people.csv", *euclidean, "--standardize").err == ""
+
+
+def test_columns_of_an_array_are_found_again_by_number(tell: Tell, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", load_iris().data)
+    tell("fit", "x.npy", "-k", 3, "--columns", "0,2", "--out", "model").worked()
+    assert len(tell("predict", "model", "x.npy").worked().split()) >= 150
+
+
+def test_a_demo_overwrites_no_model_but_its_own(tell: Tell, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", load_iris().data)
+    tell("fit", "x.npy", "-k", 3, "--out", "model").worked()
+    before = contents(tmp_path / "model")
+    refused = tell("demo", "--out", ".")
+    assert refused.code == 2
+    assert "is not a demo's model and would be overwritten" in refused.err
+    assert contents(tmp_path / "model") == before
+
+
+@pytest.mark.parametrize("damage", ["short", "plain"])
+def test_a_damaged_gzip_file_is_named(tell: Tell, tmp_path: Path, damage: str) -> None:
+    text = iris_csv(tmp_path / "flowers.csv").read_bytes()
+    payload = gzip.compress(text)[:400] if damage == "short" else text
+    (tmp_path / "bad.csv.gz").write_bytes(payload)
+    refused = tell("fit", "bad.csv.gz", "-k", 3, "--label", "species")
+    assert refused.code == 2
+    assert "bad.csv.gz must be a whole gzip file" in refused.err
+
+
+def test_an_empty_folder_is_called_empty(tell: Tell, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    refused = tell("fit", "nothing", "-k", 3)
+    assert refused.code == 2
+    assert "the folder holds no tables" in refused.err

@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.datasets import load_iris
 from tell import load
 from tell.cli.learning import Interruption, Learning, learn_all
 from tell.data.sources import Chunk, open_source
+from tell.exceptions import InputError
 
 from .conftest import PROGRAM, Run, contents, environment, iris_csv
 
@@ -169,3 +171,27 @@ def test_signals_wait_for_the_end_of_a_block() -> None:
         with pytest.raises(KeyboardInterrupt):
             learn()
         assert events == ["learned", "saved"]
+
+
+def test_what_was_learned_before_a_bad_row_is_saved(tmp_path: Path, flower_model: Path) -> None:
+    source = open_source(iris_csv(tmp_path / "new.csv"), drop=["species"], chunk_rows=50)
+
+    def chunks() -> Iterator[Chunk]:
+        yield from islice(open_source(source.name, drop=["species"], chunk_rows=50).chunks(), 2)
+        raise InputError("row 100 is no row")
+
+    source.chunks = chunks  # type: ignore[method-assign]
+    model = load(flower_model)
+    del model.feature_names_in_  # as a command has it, whose rows come without names
+    learning = Learning(model, flower_model, source, resume=False, score=False)
+    with pytest.raises(InputError, match="no row"):
+        learn_all(learning, source, save_rows=10**6, save_seconds=1e6, visible=False)
+    assert load(flower_model).metadata_["rows_seen"] == 250
+
+
+def test_a_half_life_is_not_for_deep_models(tell: Tell, tmp_path: Path) -> None:
+    iris_csv(tmp_path / "flowers.csv")
+    tell("fit", "flowers.csv", "-k", 3, "--label", "species", "--deep", "--out", "deep").worked()
+    refused = tell("update", "deep", "flowers.csv", "--half-life", 30)
+    assert refused.code == 2
+    assert "--half-life needs a model of tell fit without --deep" in refused.err

@@ -530,3 +530,8 @@ def test_layers_may_be_built_while_another_thread_steps() -> None:
         stop.set()
         builder.join()
         sys.setswitchinterval(interval)
+
+
+def test_an_array_is_not_a_tensor() -> None:
+    with pytest.raises(InputError, match=r"torch\.Tensor, got list"):
+        axes()([[1.0, 2.0]])

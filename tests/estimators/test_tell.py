@@ -656,3 +656,41 @@ def test_a_row_without_weight_changes_no_label() -> None:
 def test_given_centres_must_have_the_width_of_sparse_rows() -> None:
     with pytest.raises(ParameterError, match=r"shape \(2, 64\), got shape \(2, 5\)"):
         TELL(2, init=np.ones((2, 5))).fit(sp.csr_array(DIGITS))
+
+
+def test_soft_assignments_do_not_depend_on_the_last_batch(tmp_path: Path) -> None:
+    X = WINE.to_numpy()
+    model = TELL(3, standardize=True, random_state=0).fit(X)
+    before = model.predict_proba(X)
+    centers = model.cluster_centers_
+    model.partial_fit(X[:1]).partial_fit(model._scaling.undo(centers[:1]))
+    assert np.abs(model.predict_proba(X) - before).max() < 0.1
+    model.save(tmp_path / "model")
+    np.testing.assert_allclose(
+        tell.load(tmp_path / "model").predict_proba(X), model.predict_proba(X), rtol=1e-6
+    )
+
+
+def test_drift_is_seen_after_a_fit_to_few_rows() -> None:
+    random = np.random.default_rng(0)
+    centers = np.eye(4)
+    X = np.repeat(centers[:3], 50, axis=0) + 0.05 * random.normal(size=(150, 4))
+    model = TELL(3, random_state=0).fit(X)
+    others = np.repeat(-centers, 500, axis=0) + 0.05 * random.normal(size=(2000, 4))
+    with pytest.warns(DriftWarning, match="the data drifts"):
+        model.partial_fit(random.permutation(others))
+
+
+@pytest.mark.parametrize("size", [1e-15, 1e-30, 1e12])
+def test_directions_do_not_depend_on_the_unit(size: float) -> None:
+    X = WINE.to_numpy()
+    same = TELL(3, random_state=0).fit(X).labels_
+    np.testing.assert_array_equal(TELL(3, random_state=0).fit(X * size).labels_, same)
+
+
+def test_a_path_is_as_good_as_an_array_for_distances(tmp_path: Path) -> None:
+    WINE.to_csv(tmp_path / "wine.csv", index=False)
+    model = TELL(3, random_state=0).fit(WINE)
+    for method in (model.transform, model.predict_proba):
+        found = method(str(tmp_path / "wine.csv"))
+        np.testing.assert_allclose(found, method(WINE), atol=5e-3)  # files are read as float32

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.cluster import KMeans, MeanShift, MiniBatchKMeans
@@ -15,7 +16,8 @@ from tell.data.chunks import Choice
 from tell.data.survey import learn
 from tell.data.tables import ArrowSource
 from tell.exceptions import InputError
-from tell.explain import Explanation, explain
+from tell.explain import Explanation, compare, explain
+from tell.explain.clusters import FeatureFact, summarise
 
 
 def test_facts_are_json_without_holes(wine_facts: Explanation, deep_facts: Explanation) -> None:
@@ -166,3 +168,19 @@ def test_rules_keep_every_row_on_its_side() -> None:
     model = KMeans(2, init=[[1994.5], [2005.0]], n_init=1).fit(year)
     rules = explain(model, year, feature_names=["year"], map_method=None).quality.surrogate.rules
     assert [rule.text for rule in rules] == ["year ≤ 1999.5", "year > 1999.5"]
+
+
+def test_columns_of_a_frame_are_found_by_name(wine: Any) -> None:
+    frame = pd.DataFrame(wine.values, columns=[f"c{i}" for i in range(wine.values.shape[1])])
+    model = TELL(3, standardize=True, random_state=0).fit(frame)
+    mixed = frame[frame.columns[::-1]].assign(more=1.0)
+    one, other = (explain(model, X, map_method=None, quality=False) for X in (frame, mixed))
+    assert [c.size for c in one.clusters] == [c.size for c in other.clusters]
+    assert compare(model, model, mixed).agreement == 1
+    with pytest.raises(InputError, match="none called 'c0'"):
+        explain(model, frame.drop(columns="c0"), map_method=None)
+
+
+def test_a_feature_that_merely_goes_along_is_not_named() -> None:
+    along = FeatureFact("sl", 0, -0.1, 6.5, 6.5, 5.0, 1.2)  # its rows lie high, it pulls low
+    assert summarise(0.3, [along], None, None, None).startswith("close to the average")

@@ -134,6 +134,9 @@ def command(
         print_json({"facts": facts, "rows": [vars(row) for row in rows]})
     else:
         _print_ranked(rows)
+    if not any(run.status == "done" for run in runs):
+        say("no run ended with a clustering; the reasons are above")
+        raise typer.Exit(1)
 
 
 def _task(

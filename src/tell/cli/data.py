@@ -73,8 +73,9 @@ def _path(name: str) -> None:
 
     folder = datasets.path(name)
     if folder is None:
+        if datasets.is_embedded(name):
+            raise DataUnavailableError(f"{name} has no files: it is embedded in a package; use it")
         raise DataUnavailableError(
-            f"{name} has no files in the cache: it is embedded or was never fetched; "
-            f"run tell data get {name}"
+            f"{name} has no files in the cache: it was never fetched; run tell data get {name}"
         )
     typer.echo(folder)

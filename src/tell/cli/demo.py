@@ -31,7 +31,12 @@ def command(
     """
     from tell.cli.fitting import build, fit_and_save
     from tell.data.sources import open_source
+    from tell.exceptions import InputError
 
+    if (folder / "model").exists() and not (folder / "pixel-model").exists():
+        raise InputError(
+            f"{folder / 'model'} is not a demo's model and would be overwritten; pass another --out"
+        )
     visible = err.is_terminal and not (quiet or json)
     source = open_source("digits")
     before = build(10, n_init=RESTARTS, seed=seed, visible=visible)

@@ -26,7 +26,7 @@ def command(
         typer.Option(
             "--out",
             "-o",
-            help="File for the report. [default: report.html, none with --row or --json]",
+            help=r"File for the report. \[default: report.html, none with --row or --json]",
             rich_help_panel=_OUTPUT,
             show_default=False,
         ),
@@ -73,13 +73,16 @@ def command(
       tell explain new_model flowers.csv --against old_model
     """
     from tell import load
-    from tell.cli.rows import held, open_like
+    from tell.cli.rows import feature_names, held, open_like
     from tell.explain import compare, explain, write_report
 
     fitted = load(model)
     source = open_like(fitted, data, label=label)
+    older = older_rows = None
     if against is not None:
-        source = held(source)  # both models look at the rows
+        older, source = load(against), held(source)  # both models look at the rows
+        if feature_names(older) != feature_names(fitted):
+            older_rows = held(open_like(older, data, label=label))
     only_rows = bool(row) and target is None and not json
     facts = explain(
         fitted,
@@ -91,7 +94,7 @@ def command(
         random_state=seed,
         verbose=int(err.is_terminal and not (quiet or json)),
     )
-    changes = compare(load(against), fitted, source) if against is not None else None
+    changes = None if older is None else compare(older, fitted, source, X_old=older_rows)
     if target is None and not (only_rows or json):
         target = Path("report.html")
     if target is not None:
@@ -99,7 +102,7 @@ def command(
         say(f"report written to {target}")
     if json:
         print_json(_as_json(facts, changes))
-    elif not quiet:
+    else:
         print_explanation(facts, changes, only_rows=only_rows)
 
 
@@ -143,7 +146,12 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
         + f"   ({point.method}, off by {point.completeness_error:.0e})"
     )
     if point.counterfactual is not None and point.counterfactual.changes and not is_image:
-        out.print(f"\n[bold]Smallest change to cluster {point.counterfactual.cluster}[/]")
+        cluster = point.counterfactual.cluster
+        exact = f"Smallest change to cluster {cluster}"
+        decoded = (
+            f"On the boundary to cluster {cluster}, as the decoder draws this row and that one"
+        )
+        out.print(f"\n[bold]{exact if point.method == 'exact' else decoded}[/]")
         grid = table("feature", "now", "needed", text=("feature",))
         for change in point.counterfactual.changes[:n]:
             grid.add_row(_text(change.name), f"{change.before:.4g}", f"{change.after:.4g}")

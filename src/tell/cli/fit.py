@@ -49,10 +49,10 @@ def command(
     from tell.cli.rows import held, open_new
 
     check_free(folder, replace=force)
+    choice = {"columns": options.names(columns), "drop": options.names(drop)}
     source, preparation = open_new(
         data,
-        columns=options.names(columns),
-        drop=options.names(drop),
+        **choice,
         label=label,
         impute=impute,
         one_hot=one_hot,
@@ -70,7 +70,9 @@ def command(
     )
     if not (deep or standardize or json) and (note := advice(source)):
         say(note)
-    result = fit_and_save(model, source, folder, label=label, preparation=preparation)
+    result = fit_and_save(
+        model, source, folder, label=label, preparation=preparation, choice=choice
+    )
     print_json(result) if json else print_fit(result)
 
 

@@ -53,6 +53,7 @@ def fit_and_save(
     *,
     label: str | None = None,
     preparation: Preparation | None = None,
+    choice: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit, hold the model against its rows, save it, and say all that came out as data."""
     started = time.perf_counter()
@@ -73,6 +74,7 @@ def fit_and_save(
         "data": source.name,
         "label": label,
         "features": source.feature_names,
+        "choice": choice,
         "preparation": None if preparation is None else preparation.to_json(),
         "rows_seen": result["rows"],
         "spread": found.spread.tolist(),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tell.cli.clusters import distances
 from tell.cli.console import say
 from tell.cli.rows import kept
-from tell.exceptions import DriftWarning
+from tell.exceptions import DriftWarning, InputError
 from tell.progress import progress
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def learn_all(
 ) -> bool:
     """Learn until the rows end (True) or somebody stops it (False); either way, save.
 
-    A row that cannot be used raises its error; what was saved before stays.
+    A row that cannot be used raises its error, after what was learned before it has been saved.
     """
 
     def save_now() -> None:
@@ -157,6 +157,9 @@ def learn_all(
             finished = True
         except KeyboardInterrupt:
             pass
+        except InputError:
+            save_now()  # a stream cannot be read again
+            raise
         interruption.ignore()
         learning.save(finished=finished)
     return finished

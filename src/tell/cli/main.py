@@ -47,7 +47,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="\b\n[bold]Try it:[/]\n"
-    "  tell demo                              digits, in a few seconds\n"
+    "  tell demo                              digits, in under a minute\n"
     "  tell fit flowers.csv -k 3 --out model  cluster a table, keep the model\n"
     "  tell predict model new.csv             label new rows with it\n"
     "  tail -f log.csv | tell update model -  keep learning from a stream\n\n"

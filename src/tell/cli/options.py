@@ -14,8 +14,9 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .csv, .tsv, .parquet, .npy or .npz file, a folder or glob of tables, a named data "
-        "set such as [bold]digits[/], or [bold]-[/] for CSV lines on standard input.",
+        help="A .csv (also .gz), .tsv, .parquet, .ndjson, .npy or .npz file, a folder or glob of "
+        "tables, a folder of images, a named data set such as [bold]digits[/], or [bold]-[/] for "
+        "CSV or JSON lines on standard input.",
         show_default=False,
     ),
 ]

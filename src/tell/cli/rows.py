@@ -66,7 +66,9 @@ def open_like(
     columns = feature_names(model)
     if columns is not None and not _has_names(data):
         columns = None
-    source = open_source(data, columns=columns, label=label, chunk_rows=chunk_rows)
+    # Columns of an array have no names: they are asked for by number, as in the fit.
+    choice = kept(model).get("choice") or {} if columns is None else {"columns": columns}
+    source = open_source(data, **choice, label=label, chunk_rows=chunk_rows)
     if source.n_features != model.n_features_in_:
         raise InputError(
             f"{source.name}: the model needs {model.n_features_in_} columns, got "

@@ -75,9 +75,15 @@ def command(
     from tell import load
     from tell.cli.learning import Learning, learn_all
     from tell.cli.rows import open_like
+    from tell.exceptions import ParameterError
 
     fitted = load(model)
     if half_life is not None:
+        if "half_life" not in fitted.get_params():
+            raise ParameterError(
+                f"--half-life needs a model of tell fit without --deep, got a "
+                f"{type(fitted).__name__}; leave it out"
+            )
         fitted.set_params(half_life=half_life)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch)
     learning = Learning(fitted, model, source, resume=resume, score=prequential)

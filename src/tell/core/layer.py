@@ -126,6 +126,10 @@ class ClusterLayer(nn.Module):
 
     def forward(self, z: Tensor) -> ClusterOutput:
         """Score, assign and judge points z of shape (n, d)."""
+        if not isinstance(z, Tensor):
+            raise InputError(
+                f"points need to be a torch.Tensor, got {type(z).__name__}; use torch.as_tensor"
+            )
         if z.ndim != 2 or z.shape[1] != self.in_features:
             raise InputError(
                 f"points need the shape (n, {self.in_features}), got {tuple(z.shape)}; "
@@ -149,7 +153,7 @@ class ClusterLayer(nn.Module):
             z = z.to(self.weight.dtype)
             if self.geometry == "sphere":
                 # Eq. 12: with β = 1 and b = −1 the squared distance is 2 − Wᵀx.
-                return _unit(z) @ self.weight.T / self.alpha - 2
+                return unit(z) @ self.weight.T / self.alpha - 2
             # Distances stay when all moves along: near the origin float32 keeps their digits.
             middle = self.centers.detach().mean(dim=0)
             z, centers = z - middle, self.centers - middle
@@ -199,7 +203,7 @@ class ClusterLayer(nn.Module):
         return text if self.alpha == 1 else f"{text}, alpha={self.alpha:g}"
 
 
-def _unit(z: Tensor) -> Tensor:
+def unit(z: Tensor) -> Tensor:
     """Rows of unit length; a row of zeros has no direction, stays as it is and feels no force."""
     length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     return z / torch.where(length > 0, length, torch.inf)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
-from tell.core.layer import Geometry
+from tell.core.layer import Geometry, unit
 from tell.core.rows import (
     Assignment,
     Rows,
@@ -43,7 +43,7 @@ def seed_centers(
 def as_centers(rows: Rows, index: Tensor, geometry: Geometry) -> Tensor:
     """The rows at the given positions as centres: of unit length on the sphere."""
     chosen = rows.dense(index)
-    return F.normalize(chosen, dim=1) if geometry == "sphere" else chosen.clone()
+    return unit(chosen) if geometry == "sphere" else chosen.clone()
 
 
 def seedable(rows: Rows, geometry: Geometry) -> Tensor:

@@ -34,6 +34,7 @@ class Watch:
     running: float = 0.0
     watched: float = 0.0  # rows seen since the baseline stood
     drifting: bool = False
+    fitted: bool = False  # the baseline is that of a fit, and nothing that comes later changes it
 
     @classmethod
     def over(cls, distances: Tensor, n_clusters: int) -> Watch:
@@ -47,7 +48,12 @@ class Watch:
             return cls()
         usual = wide(distances) * ((n + n_clusters) / (n - n_clusters))
         mean = float(usual.mean())
-        return cls(float(n), mean, float((usual - mean).square().sum()), mean)
+        return cls(float(n), mean, float((usual - mean).square().sum()), mean, fitted=True)
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is known what is usual."""
+        return self.fitted or self.rows >= BASELINE_ROWS
 
     @property
     def deviation(self) -> float:
@@ -57,12 +63,12 @@ class Watch:
     @property
     def far(self) -> float:
         """Loss beyond which a row is called far; unknown until the baseline stands."""
-        return self.mean + 3 * self.deviation if self.rows >= BASELINE_ROWS else math.inf
+        return self.mean + 3 * self.deviation if self.stands else math.inf
 
     def after(self, distances: Tensor) -> Watch:
         """The watch after further rows."""
         count, mean = float(len(distances)), float(distances.mean())
-        if self.rows < BASELINE_ROWS:  # still learning what is usual (Chan's update)
+        if not self.stands:  # still learning what is usual (Chan's update)
             rows, gap = self.rows + count, mean - self.mean
             inside = float((distances - mean).square().sum())
             return Watch(

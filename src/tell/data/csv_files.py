@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -117,7 +119,7 @@ class CsvSource(TableSource):
     def _read(self, path: Path, layout: Layout, start: int) -> Iterator[Chunk]:
         import pyarrow as pa
 
-        with _open(path) as file:
+        with _open(path) as file, _gzip_errors(path):
             header = len(file.readline()) if layout.has_header else 0
             if path.suffix == ".gz":
                 yield from self._parse(file, path, layout, start=start, row=0)
@@ -205,12 +207,21 @@ def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | No
 
 
 def _layout(path: Path) -> Layout:
-    with _open(path) as lines:
+    with _open(path) as lines, _gzip_errors(path):
         try:
             line = lines.readline().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputError(f"{path} must be UTF-8 text ({error}); convert it first") from None
     return Layout.of_line(line.rstrip("\r\n"), str(path))
+
+
+@contextmanager
+def _gzip_errors(path: Path) -> Iterator[None]:
+    """Name the file that gzip cannot read."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} must be a whole gzip file, got {error}; copy it again") from None
 
 
 def _open(path: Path) -> IO[bytes]:

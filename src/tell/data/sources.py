@@ -193,6 +193,10 @@ def _expand(name: str) -> list[Path]:
             )
     else:
         found = sorted(map(Path, glob.glob(name, recursive=True)))  # noqa: PTH207
+    if not found and path.is_dir():
+        raise DataUnavailableError(
+            f"{name}: the folder holds no tables ({', '.join(sorted(_TABLES))}) and no images"
+        )
     if not found:
         raise DataUnavailableError(f"{name}: there is no such file, folder, glob or data set")
     return found

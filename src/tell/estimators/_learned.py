@@ -69,8 +69,8 @@ class Learned:
     @property
     def center_lengths_(self) -> Floats:
         """Mean length of each cluster's rows before they get unit length."""
-        counts = self._state.memory.counts.clamp(min=1e-12)
-        return (self._state.lengths / counts).cpu().numpy()
+        counts = self._state.memory.counts
+        return (self._state.lengths / torch.where(counts > 0, counts, 1)).cpu().numpy()
 
     @property
     def mean_(self) -> Floats | None:

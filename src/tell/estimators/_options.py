@@ -96,10 +96,13 @@ def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor
 def warn_about(model: TELL, fit: Fit) -> None:
     """Say what the user should know of a fit; call it from the public method."""
     empty = int((fit.counts == 0).sum())
+    directions = ""
+    if model.geometry == "sphere":
+        directions = " in direction (geometry='euclidean' tells them apart by length too)"
     if empty:
         message = (
             f"{empty} of n_clusters={model.n_clusters} clusters are empty, because fewer rows "
-            "are distinct; lower n_clusters"
+            f"are distinct{directions}; lower n_clusters"
         )
     elif not fit.descent.converged:
         message = (

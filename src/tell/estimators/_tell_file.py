@@ -41,6 +41,7 @@ def describe(model: TELL) -> dict[str, Any]:
         "options": options,
         "learned": learned,
         "seed": getattr(model, "_seed", None),
+        "usual_loss": model._usual_loss,
         "seen": state.seen,
         "revived_at": state.revived_at,
         "watch": asdict(state.watch),
@@ -106,6 +107,7 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     if not is_usable(model.device):
         model.device = "cpu"  # written on a machine that had more
     device = model.device
+    model._usual_loss = config.get("usual_loss", model.loss_)
     if config["seed"] is not None:
         model._seed = config["seed"]
     model._state = StreamState(

@@ -192,6 +192,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
             found = label_chunks(source, self._assign, bar)
         self.labels_, self.loss_ = found.labels, found.loss
+        self._usual_loss = found.loss
         self._state = grown(self._state, float(len(found.labels)))
         return fit
 
@@ -220,7 +221,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self._scaling = scaling
         self._state = stream_state(fit)
         self._pending = []
-        self.loss_ = fit.loss
+        self.loss_ = self._usual_loss = fit.loss  # the one follows a stream, the other does not
         self.n_iter_ = fit.n_iter
         self.history_ = fit.history
         self.runs_ = [
@@ -366,12 +367,14 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     def _scores(self, X: Any) -> Floats:
         """Minus the squared distances, by the layer itself: (n, k)."""
         self._fitted_state()
-        rows = self._rows(self._read_matrix(X, reset=False))
+        given = is_array_like(X)
+        X = self._read_matrix(X, reset=False) if given else self._open_fitted(X).read().X
+        rows = self._rows(X)
         centers = self._state.centers.to(rows.example)
         return -exact_distances(rows, centers, self.geometry).cpu().numpy()
 
     def _temperature(self) -> float:
-        return self.temperature or max(float(self.loss_), 1e-30)
+        return self.temperature or max(self._usual_loss, 1e-30)
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -169,7 +169,9 @@ def summarise(
     if label is not None and label_share is not None:
         parts.append(f"{percent(label_share)} labelled {label}")
     if features is not None:
-        named = [fact for fact in features if abs(fact.effect) >= NAMED_EFFECT][:n_named]
+        # Only where the model pulls the way its rows lie: else the feature merely goes along.
+        pulls = [fact for fact in features if fact.weight * fact.effect > 0]
+        named = [fact for fact in pulls if abs(fact.effect) >= NAMED_EFFECT][:n_named]
         words = [f"{'high' if fact.effect > 0 else 'low'} {fact.name}" for fact in named]
         parts.append(", ".join(words) or "close to the average in every feature")
     parts.append(f"{percent(share)} of rows")

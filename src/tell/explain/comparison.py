@@ -9,7 +9,7 @@ import numpy as np
 
 from tell.exceptions import InputError
 from tell.explain.assigned import assign
-from tell.explain.rows import open_rows
+from tell.explain.rows import in_columns_of, open_rows
 from tell.explain.view import Floats, Ints, view_model
 from tell.explain.words import percent
 
@@ -50,8 +50,11 @@ class Comparison:
         return sum(fate.kind == kind for fate in self.fates)
 
 
-def compare(old: Any, new: Any, X: Any) -> Comparison:
+def compare(old: Any, new: Any, X: Any, *, X_old: Any = None) -> Comparison:
     """Say what became of the clusters of `old` in `new`, judged by the rows of X (n, d).
+
+    Models that were fitted to columns with names find them by name in a frame; `X_old` holds the
+    same rows with the columns of `old`, where these are others than those of `new`.
 
     Examples
     --------
@@ -66,12 +69,13 @@ def compare(old: Any, new: Any, X: Any) -> Comparison:
     cluster 1 split into 1 (50 %) and 2 (50 %)
     """
     first, second = view_model(old), view_model(new)
-    rows = open_rows(X)
-    for view in (first, second):
+    seen = [open_rows(in_columns_of(old, X if X_old is None else X_old))]
+    seen += [open_rows(in_columns_of(new, X))]
+    for view, rows in zip((first, second), seen, strict=True):
         view.check_columns(rows.n_features)
     overlap = np.zeros((first.n_clusters, second.n_clusters), np.int64)
-    for block in rows.blocks():
-        pair = assign(first, block).labels, assign(second, block).labels
+    for one, other in zip(*(rows.blocks() for rows in seen), strict=True):
+        pair = assign(first, one).labels, assign(second, other).labels
         np.add.at(overlap, pair, 1)
     if not overlap.any():
         raise InputError("X needs at least one row, got none; pass the rows to compare on")

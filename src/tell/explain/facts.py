@@ -18,7 +18,7 @@ from tell.explain.mapping import project
 from tell.explain.plain import as_plain
 from tell.explain.points import PointFacts, describe_point
 from tell.explain.quality import QualityFacts, measure_quality
-from tell.explain.rows import open_rows
+from tell.explain.rows import in_columns_of, open_rows
 from tell.explain.scan import Scan, scan
 from tell.explain.transparency import ModelFacts, describe_model
 from tell.explain.view import Floats, Ints, ModelView, feature_names, view_model
@@ -136,7 +136,7 @@ def explain(
     True
     """
     view = view_model(model)
-    table = open_rows(X, y)
+    table = open_rows(in_columns_of(model, X), y)
     view.check_columns(table.n_features)
     shape = shape or table.shape or _input_shape(view)
     chosen = tuple(dict.fromkeys(int(row) for row in rows))

@@ -188,7 +188,7 @@ def describe_point(
         baseline_margin=rest,
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
-        summary=_summary(row, j, k, clearness, reasons, found, is_image),
+        summary=_summary(row, j, k, clearness, reasons, found, is_image, method == "exact"),
     )
 
 
@@ -214,6 +214,7 @@ def _summary(
     reasons: Sequence[Contribution],
     found: Counterfactual | None,
     is_image: bool,
+    exact: bool,
 ) -> str:
     if found is None:
         return f"Row {row} is in cluster {j}, the only one."
@@ -228,5 +229,8 @@ def _summary(
     despite = f", despite {against}" if against else ""
     moves = found.changes[:2]
     ways = " and ".join(f"{one.name} {short(one.before)} → {short(one.after)}" for one in moves)
-    change = f" The smallest change that moves it there begins with {ways}." if ways else ""
+    how = "The smallest change that moves it there begins with"
+    if not exact:
+        how = "On the boundary the decoder draws, instead of what it makes of this row,"
+    change = f" {how} {ways}." if ways else ""
     return f"{place}{because}{despite}.{change}"

@@ -53,6 +53,17 @@ class Rows:
             yield chunk.numbers, exact, chunk.y
 
 
+def in_columns_of(model: Any, data: Any) -> Any:
+    """Give a frame the model's columns, by name and in its order; leave anything else as it is."""
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or not hasattr(data, "columns") or not hasattr(data, "to_numpy"):
+        return data
+    found, needed = [str(name) for name in data.columns], [str(name) for name in wanted]
+    if missing := [name for name in needed if name not in found]:
+        raise InputError(f"X needs the columns {needed} as in fit, got none called {missing[0]!r}")
+    return data if found == needed else data[list(wanted)]
+
+
 def open_rows(data: Any, y: Any = None) -> Rows:
     """Open anything that `tell` can read, or a sparse matrix, or a source that is already open."""
     known = None if y is None else np.asarray(y)
