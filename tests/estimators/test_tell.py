@@ -694,3 +694,15 @@ def test_a_path_is_as_good_as_an_array_for_distances(tmp_path: Path) -> None:
     for method in (model.transform, model.predict_proba):
         found = method(str(tmp_path / "wine.csv"))
         np.testing.assert_allclose(found, method(WINE), atol=5e-3)  # files are read as float32
+
+
+def test_a_gap_is_named_by_row_and_column() -> None:
+    frame = WINE.copy()
+    frame.loc[7, "ash"] = np.nan
+    with pytest.raises(InputError, match="got NaN in row 7, column 'ash'"):
+        TELL(3).fit(frame)
+    model = TELL(3, random_state=0).fit(DIGITS)
+    rows = DIGITS.copy()
+    rows[5, 3] = np.inf
+    with pytest.raises(InputError, match="got infinity in row 5, column 3"):
+        model.predict(rows)

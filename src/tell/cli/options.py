@@ -118,7 +118,6 @@ HalfLife = Annotated[
     typer.Option(
         "--half-life",
         metavar="ROWS",
-        min=0.0,
         help="For streams that drift: after so many rows, an old row counts half.",
         rich_help_panel=_MODEL,
         show_default=False,

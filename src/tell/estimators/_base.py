@@ -44,7 +44,25 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
             reset=reset,
         )
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(_first_gap(estimator, X) or str(error)) from error
+
+
+def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
+    """Name the first value of an array or frame that is no finite number, if that is the matter."""
+    try:
+        values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None  # text, or a sparse matrix
+    if values.ndim != 2 or np.isfinite(values).all():
+        return None
+    row, column = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+    names = getattr(X, "columns", getattr(estimator, "feature_names_in_", None))
+    name = column if names is None else repr(str(names[column]))
+    kind = "NaN" if np.isnan(values[row, column]) else "infinity"
+    return (
+        f"X must hold finite numbers, got {kind} in row {row}, column {name} (counting from 0); "
+        "fill such values, for instance with sklearn.impute.SimpleImputer, or drop the rows"
+    )
 
 
 def _needs_no_checks(estimator: BaseEstimator, X: Any) -> bool:
@@ -67,7 +85,7 @@ def check_finite(estimator: BaseEstimator, X: Any, rows: Rows) -> None:
     try:
         assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(_first_gap(estimator, X) or str(error)) from error
     raise InputError("X must hold rows whose length is a finite number; scale its values down")
 
 
