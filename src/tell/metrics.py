@@ -78,6 +78,20 @@ def evaluate(y: ArrayLike, labels: ArrayLike) -> Scores:
     )
 
 
+def has_class(y: ArrayLike) -> NDArray[np.bool_]:
+    """Which rows have a class: one that is neither None nor NaN nor an empty text.
+
+    >>> has_class(["a", "", "b"]).tolist(), has_class([1.0, float("nan")]).tolist()
+    ([True, False, True], [True, False])
+    """
+    y = np.asarray(y)
+    if y.dtype.kind == "f":
+        return np.asarray(~np.isnan(y))
+    if y.dtype == object:
+        return np.array([name is not None and name == name and name != "" for name in y], bool)
+    return np.asarray(y != "") if y.dtype.kind in "US" else np.ones(len(y), bool)
+
+
 def accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     """Share of rows whose cluster is matched with their class, by the best one-to-one matching.
 

@@ -175,3 +175,18 @@ def test_an_empty_folder_is_called_empty(tell: Tell, tmp_path: Path) -> None:
     refused = tell("fit", "nothing", "-k", 3)
     assert refused.code == 2
     assert "the folder holds no tables" in refused.err
+
+
+def test_rows_without_a_label_are_not_scored(tell: Tell, tmp_path: Path) -> None:
+    whole = json.loads(fit_flowers(tell, iris_csv(tmp_path / "flowers.csv")))
+    lines = (tmp_path / "flowers.csv").read_text().replace("setosa", "", 2)
+    (tmp_path / "flowers.csv").write_text(lines)
+    done = tell("fit", "flowers.csv", "-k", 3, "--label", "species", "--json", "--force")
+    assert "2 rows without a label are not scored" in done.err
+    assert json.loads(done.worked())["metrics"]["acc"] == pytest.approx(
+        whole["metrics"]["acc"], abs=0.002
+    )
+
+
+def fit_flowers(tell: Tell, file: Path) -> str:
+    return tell("fit", file, "-k", 3, "--label", "species", "--json").worked()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.console import out, table
+from tell.cli.console import out, say, table
 
 if TYPE_CHECKING:
     from tell.data.chunks import Chunk
@@ -36,10 +36,14 @@ class Assessment:
     y: NDArray[Any] | None
 
     def metrics(self) -> dict[str, float] | None:
-        """Score the labels against the known classes."""
-        from tell.metrics import evaluate
+        """Score the labels of the rows whose class is known."""
+        from tell.metrics import evaluate, has_class
 
-        return None if self.y is None else evaluate(self.y, self.labels).as_dict()
+        if self.y is None or not (known := has_class(self.y)).any():
+            return None
+        if not known.all():
+            say(f"{int((~known).sum()):,} rows without a label are not scored")
+        return evaluate(self.y[known], self.labels[known]).as_dict()
 
 
 def distances(model: Any, X: NDArray[np.float32]) -> NDArray[np.floating[Any]]:

@@ -58,8 +58,10 @@ class Tally:
     def _metrics(
         self, labels: NDArray[np.int32], given: NDArray[np.bool_]
     ) -> dict[str, float] | None:
-        from tell.metrics import evaluate
+        from tell.metrics import evaluate, has_class
 
-        if not self._known or not given.any():
+        if not self._known:
             return None
-        return dict(evaluate(np.concatenate(self._known)[given], labels[given]).as_dict())
+        y = np.concatenate(self._known)
+        scored = given & has_class(y)
+        return dict(evaluate(y[scored], labels[scored]).as_dict()) if scored.any() else None

@@ -121,10 +121,11 @@ class Learning:
             return None
         scores = {"loss": self._loss / self.rows}
         if self._known:
-            from tell.metrics import evaluate
+            from tell.metrics import evaluate, has_class
 
             y, labels = np.concatenate(self._known), np.concatenate(self._labels)
-            scores |= evaluate(y, labels).as_dict()
+            if (known := has_class(y)).any():
+                scores |= evaluate(y[known], labels[known]).as_dict()
         return scores
 
 

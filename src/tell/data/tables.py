@@ -144,7 +144,9 @@ def labels(values: pa.Array) -> NDArray[Any]:
         values = values.dictionary_decode()
     array = np.asarray(values.to_numpy(zero_copy_only=False))
     # Object arrays of text compare and concatenate slowly and cannot be sorted with None in them.
-    return array.astype(str) if array.dtype == object else array
+    if array.dtype == object:
+        return np.array(["" if value is None else str(value) for value in array])
+    return array
 
 
 class ArrowSource(TableSource):

@@ -245,9 +245,10 @@ def _quality(view: ModelView, found: Scan, data: DataFacts, seed: int) -> Qualit
 def _scores(found: Scan) -> dict[str, float] | None:
     if found.y is None or found.labels is None:
         return None
-    from tell.metrics import evaluate
+    from tell.metrics import evaluate, has_class
 
-    return dict(evaluate(found.y, found.labels).as_dict())
+    known = has_class(found.y)
+    return dict(evaluate(found.y[known], found.labels[known]).as_dict()) if known.any() else None
 
 
 def _made(seed: int, sample_size: int) -> dict[str, str]:
