@@ -108,12 +108,14 @@ class StopWhenCollapsed(Hook):
 
     def on_epoch_end(self, loop: Loop, record: Record) -> None:
         """Compare the epochs so far."""
+        if loop.epochs < 4:
+            return
         errors = [line["reconstruction"] for line in loop.history]
         first, second = errors[: loop.epochs // 2], errors[loop.epochs // 2 :]
         lost = errors[-1] > 1.5 * min(errors)
         ended = len(errors) == loop.epochs
         stuck = ended and min(second) > max(0.99 * min(first), self.mean_row_error)
-        if loop.epochs >= 4 and (lost or stuck):
+        if lost or stuck:
             loop.stop(COLLAPSED)
 
 

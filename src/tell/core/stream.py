@@ -24,8 +24,9 @@ ROWS_BETWEEN_REVIVALS = 100  # per cluster
 class Watch:
     """What the loss usually is, and what it is now.
 
-    The data is said to drift when the running loss lies a tenth above the baseline and four
-    standard errors above it; far rows lie three standard deviations above.
+    The data is said to drift when the running loss lies a tenth above the baseline (half of it, if
+    that comes from few rows) and four standard errors above it; far rows lie three standard
+    deviations above.
     """
 
     rows: float = 0.0  # rows behind the baseline
@@ -80,7 +81,9 @@ class Watch:
         running = mean + (self.running - mean) * math.exp(-count / RUNNING_ROWS)
         watched = self.watched + count
         error = self.deviation * math.sqrt(1 / self.rows + 1 / min(watched, RUNNING_ROWS))
-        drifting = running > 1.1 * self.mean and running > self.mean + 4 * error
+        # Rows that were not fitted lie farther off, and how far, a fit to few rows cannot tell.
+        much = 1.1 if self.rows >= BASELINE_ROWS else 1.5
+        drifting = running > much * self.mean and running > self.mean + 4 * error
         return replace(self, running=running, watched=watched, drifting=drifting)
 
 

@@ -49,6 +49,8 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
 
 def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
     """Name the first value of an array or frame that is no finite number, if that is the matter."""
+    if np.iscomplexobj(X):
+        return None
     try:
         values = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
