@@ -14,7 +14,7 @@ from tell.baselines.lsc import landmark_codes, left_singular_vectors
 from tell.baselines.neighbours import directed_graph, nearest_rows
 from tell.baselines.nmf import GraphNMF, objective, update
 from tell.baselines.spectral import spectral_labels
-from tell.baselines.zac import ZAC, log_zeta, popularity
+from tell.baselines.zac import ZAC, _Merger, _transitions, log_zeta, popularity
 from tell.metrics import accuracy
 
 
@@ -76,6 +76,24 @@ def test_fewer_landmarks_than_clusters_give_the_vectors_there_are(p):
     vectors = left_singular_vectors(landmark_codes(X, X[:p], 2), 3)
     assert vectors.shape == (30, max(1, p - 1))
     assert np.isfinite(vectors).all()
+
+
+def test_unions_by_blocks_are_the_inverses_of_the_whole():
+    X = load_digits(return_X_y=True)[0][:60]
+    P = _transitions(*nearest_rows(X, 5), scale=1.0)
+    z = 0.3  # large enough that an approximation would show
+    merger = _Merger(P, np.arange(60) // 4, z)
+    for a, b in ((0, 1), (2, 3), (0, 2), (5, 0)):
+        rows_a, rows_b = merger.members[a], merger.members[b]
+        joint = popularity(P[np.ix_(both := np.concatenate([rows_a, rows_b]), both)], z)
+        alone = [popularity(P[np.ix_(rows, rows)], z).mean() for rows in (rows_a, rows_b)]
+        gain = joint[: len(rows_a)].mean() + joint[len(rows_a) :].mean() - sum(alone)
+        merger._weigh(a, b)
+        assert merger.gains[min(a, b), max(a, b)] == pytest.approx(gain, rel=1e-9)
+        merger.merge(a, b)
+        rows = merger.members[a]
+        whole = np.linalg.inv(np.eye(len(rows)) - z * P[np.ix_(rows, rows)])
+        np.testing.assert_allclose(merger.inverse[a], whole, atol=1e-12)
 
 
 def test_zeta_of_a_triangle_by_hand():
