@@ -136,14 +136,14 @@ def _differences() -> str:
   defaults of `tell.baselines`. Methods whose memory grows as n² cluster a sample, which the notes
   below a table say.
 - **Table 4, †.** Each batch is labelled before it is learned from. The paper does not say which
-  comes first. IIC's features need its own network and days of training: they come from a file
+  comes first. IIC's features need its own network and a long training: they come from a file
   (`--features`), and without one these columns stay empty.
 - **Table 6.** At the scale `cpu` it uses the paper's own recipe on the fully connected network
   with a few epochs (`specs/methods.toml` says how many), because the ablation is about that
   recipe's optimiser. Compare the medians in the claims below it, not the height of the rows nor
   their order: so early `L_clu` chooses badly, and the seeds differ by more than the rows. In this
   recipe Adadelta's step grows with the gradient, and without the normalisation it throws the
-  centres about, which the last note below the table counts; Adam's step hardly grows with it, so
+  centres about, which a note below the table counts; Adam's step hardly grows with it, so
   that little is left for the normalisation to do.
 - **S1 and S2.** Our runs are other seeds of another recipe; only the choice by `L_clu` and its
   rank correlation with ACC are comparable. `L_clu` is in the paper's normalisation.
