@@ -70,3 +70,19 @@ def test_an_older_model_finds_its_columns_by_name(tell: Tell, tmp_path: Path) ->
         ).worked()
     done = tell("explain", "two", "flowers.csv", "--against", "one", "--map", "pca", "--quiet")
     assert "agreement 1.00" in done.worked()
+
+
+def test_rows_keep_their_numbers_beside_an_older_model(tell: Tell, tmp_path: Path) -> None:
+    lines = iris_csv(tmp_path / "flowers.csv").read_text().splitlines()
+    lines[2] = "," + lines[2].split(",", 1)[1]  # row 1 has a gap
+    (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
+    label = ("--label", "species")
+    for folder, drop in {"one": "sepal length", "two": "petal width"}.items():
+        words = ("fit", "flowers.csv", "-k", 3, *label, "--drop", drop, "--impute", "drop")
+        tell(*words, "--out", folder).worked()
+    words = ("explain", "two", "flowers.csv", "--against", "one", *label, "--row", 100, "--json")
+    facts = json.loads(tell(*words, "--map", "pca").worked())
+    (point,) = facts["points"]
+    assert (point["row"], point["label"]) == (100, "virginica")
+    assert point["values"][0] == pytest.approx(6.3)
+    assert sum(map(sum, facts["changes"]["overlap"])) == 149  # what both have seen

@@ -190,3 +190,11 @@ def test_rows_without_a_label_are_not_scored(tell: Tell, tmp_path: Path) -> None
 
 def fit_flowers(tell: Tell, file: Path) -> str:
     return tell("fit", file, "-k", 3, "--label", "species", "--json").worked()
+
+
+def test_a_model_with_names_takes_an_array_of_as_many_columns(tell: Tell, tmp_path: Path) -> None:
+    iris_csv(tmp_path / "flowers.csv")
+    chosen = ("--columns", "sepal width,petal width")
+    tell("fit", "flowers.csv", "-k", 3, *chosen, "--out", "model").worked()
+    np.save(tmp_path / "x.npy", load_iris().data[:, [1, 3]])
+    assert len(tell("predict", "model", "x.npy").worked().split()) >= 150

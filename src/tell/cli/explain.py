@@ -73,16 +73,18 @@ def command(
       tell explain new_model flowers.csv --against old_model
     """
     from tell import load
-    from tell.cli.rows import feature_names, held, open_like
+    from tell.cli.rows import held, open_like
     from tell.explain import compare, explain, write_report
 
     fitted = load(model)
     source = open_like(fitted, data, label=label)
     older = older_rows = None
     if against is not None:
-        older, source = load(against), held(source)  # both models look at the rows
-        if feature_names(older) != feature_names(fitted):
-            older_rows = held(open_like(older, data, label=label))
+        older = load(against)
+        if source.rereadable:
+            older_rows = open_like(older, data, label=label)  # its own columns, prepared its way
+        else:
+            source = older_rows = held(source)
     only_rows = bool(row) and target is None and not json
     facts = explain(
         fitted,

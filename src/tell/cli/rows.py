@@ -64,10 +64,10 @@ def open_like(
             raise InputError(f"{source.name}: the model needs a table with the columns {needed}")
         return preparation.apply(source, keep_gaps=keep_gaps)
     columns = feature_names(model)
-    if columns is not None and not _has_names(data):
-        columns = None
-    # Columns of an array have no names: they are asked for by number, as in the fit.
-    choice = kept(model).get("choice") or {} if columns is None else {"columns": columns}
+    if columns is None:  # of an array: they are asked for by number, as in the fit
+        choice = kept(model).get("choice") or {}
+    else:
+        choice = {"columns": columns if _has_names(data) else None}
     source = open_source(data, **choice, label=label, chunk_rows=chunk_rows)
     if source.n_features != model.n_features_in_:
         raise InputError(

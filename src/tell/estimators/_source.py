@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.core.layer import Geometry
-from tell.data.sources import Source
+from tell.data.sources import Source, open_source
 from tell.estimators._rows import Floats, Scaling
 from tell.exceptions import InputError
 from tell.progress import Bar
@@ -39,6 +39,13 @@ class Sample:
         if standardize:
             return Scaling.from_moments(self.mean, self.variance)
         return Scaling(self.mean) if geometry == "euclidean" else Scaling()
+
+
+def open_unweighted(data: Any, sample_weight: Any) -> Source:
+    """Open rows that are not in memory; these cannot have weights."""
+    if sample_weight is not None:
+        raise InputError("sample_weight needs X as an array; read the file first")
+    return open_source(data)
 
 
 def read_sample(source: Source, seed: int, bar: Bar) -> Sample:

@@ -21,14 +21,14 @@ from tell.core.engine import Fit, fit_centers
 from tell.core.layer import Geometry
 from tell.core.rows import Rows, assign, exact_distances, nearest
 from tell.core.stream import grown, step, stream_state
-from tell.data.sources import Source, is_array_like, open_source
+from tell.data.sources import Source, is_array_like
 from tell.estimators._base import check_finite, draw_seed, read_matrix, unchanged_on_error
 from tell.estimators._learned import Learned
 from tell.estimators._options import check_options, check_rows, given_centers, warn_about
 from tell.estimators._rows import Floats, Scaling, check_weights, join, to_rows
-from tell.estimators._source import label_chunks, read_sample
+from tell.estimators._source import label_chunks, open_unweighted, read_sample
 from tell.estimators._tell_file import describe, restore, tensors_of
-from tell.exceptions import DriftWarning, InputError
+from tell.exceptions import DriftWarning
 from tell.persistence import SavedModel, write_model
 from tell.progress import progress
 
@@ -160,7 +160,9 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                 weight = check_weights(sample_weight, X)
                 fit = self._fit_array(X, weight, draw_seed(self.random_state))
             else:
-                fit = self._fit_source(_open(X, sample_weight), draw_seed(self.random_state))
+                fit = self._fit_source(
+                    open_unweighted(X, sample_weight), draw_seed(self.random_state)
+                )
             warn_about(self, fit)
         return self
 
@@ -241,7 +243,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             if is_array_like(X):
                 X = self._read_batch(X)
                 return self._learn_array(X, check_weights(sample_weight, X))
-            source = _open(X, sample_weight)
+            source = open_unweighted(X, sample_weight)
             if hasattr(self, "n_features_in_"):
                 self._check_columns(source)
             else:
@@ -326,7 +328,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return _labels(found.labels), found.distances.cpu().numpy()
 
     def _open_fitted(self, data: Any, sample_weight: Any = None) -> Source:
-        source = _open(data, sample_weight)
+        source = open_unweighted(data, sample_weight)
         self._check_columns(source)
         return source
 
@@ -396,9 +398,3 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
 def _labels(labels: torch.Tensor) -> NDArray[np.int32]:
     return labels.cpu().numpy().astype(np.int32)
-
-
-def _open(data: Any, sample_weight: Any) -> Source:
-    if sample_weight is not None:
-        raise InputError("sample_weight needs X as an array; read the file first")
-    return open_source(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from tell.exceptions import InputError
 from tell.explain.assigned import assign
-from tell.explain.rows import in_columns_of, open_rows
-from tell.explain.view import Floats, Ints, view_model
+from tell.explain.rows import Rows, in_columns_of, open_rows
+from tell.explain.view import Floats, Ints, ModelView, view_model
 from tell.explain.words import percent
 
 #: Two clusters are the same when each keeps at least this share of the other's rows.
@@ -74,12 +75,32 @@ def compare(old: Any, new: Any, X: Any, *, X_old: Any = None) -> Comparison:
     for view, rows in zip((first, second), seen, strict=True):
         view.check_columns(rows.n_features)
     overlap = np.zeros((first.n_clusters, second.n_clusters), np.int64)
-    for one, other in zip(*(rows.blocks() for rows in seen), strict=True):
-        pair = assign(first, one).labels, assign(second, other).labels
+    for pair in _side_by_side(_placed(first, seen[0]), _placed(second, seen[1])):
         np.add.at(overlap, pair, 1)
     if not overlap.any():
         raise InputError("X needs at least one row, got none; pass the rows to compare on")
     return Comparison(_adjusted_rand(overlap), overlap, _fates(overlap))
+
+
+def _placed(view: ModelView, rows: Rows) -> Iterator[tuple[Ints, Ints]]:
+    """Numbers and clusters of all rows, in blocks."""
+    for block in rows.blocks():
+        yield block.numbers, assign(view, block).labels
+
+
+def _side_by_side(
+    old: Iterator[tuple[Ints, Ints]], new: Iterator[tuple[Ints, Ints]]
+) -> Iterator[tuple[Ints, Ints]]:
+    """Clusters of the rows that both have seen: each may leave out others, in other blocks."""
+    one, other = next(old, None), next(new, None)
+    while one is not None and other is not None:
+        _, here, there = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
+        yield one[1][here], other[1][there]
+        last = one[0][-1], other[0][-1]
+        if last[0] <= last[1]:
+            one = next(old, None)
+        if last[1] <= last[0]:
+            other = next(new, None)
 
 
 class _Fates:

@@ -70,11 +70,13 @@ class Scan:
     chosen: dict[int, NDArray[Any]]
     labels: Ints | None
     y: NDArray[Any] | None
-    numbers: Ints
+    numbers: Ints | None  # of the rows with known labels
 
     def known_label(self, row: int) -> str | None:
         """The known label of the row with this number in the data."""
-        return None if self.y is None else str(self.y[np.searchsorted(self.numbers, row)])
+        if self.y is None or self.numbers is None:
+            return None
+        return str(self.y[np.searchsorted(self.numbers, row)])
 
 
 class Collector:
@@ -90,8 +92,8 @@ class Collector:
         self._moments: Moments | None = None
         self._kept: dict[str, Assigned] = {}
         self._wanted: dict[int, NDArray[Any]] = {}
-        self._known: list[tuple[Ints, NDArray[Any]]] = []
-        self._numbers: list[Ints] = []
+        self._known: list[tuple[Ints, NDArray[Any], Ints]] = []
+        self._last = -1  # number of the last row
         self.n_rows = 0
 
     def add(self, block: Block) -> None:
@@ -109,8 +111,8 @@ class Collector:
         for place in np.flatnonzero(np.isin(part.rows, list(self._chosen))):
             self._wanted[int(part.rows[place])] = block.X[place]
         if part.y is not None:
-            self._known.append((part.labels, part.y))
-        self._numbers.append(part.rows)
+            self._known.append((part.labels, part.y, part.rows))
+        self._last = int(part.rows[-1])
         self.n_rows += len(part)
 
     def _add_to_sample(self, part: Assigned) -> None:
@@ -123,15 +125,14 @@ class Collector:
         """What was found in all blocks together."""
         if self._moments is None:
             raise InputError("X needs at least one row, got none; pass the rows to explain")
-        numbers = np.concatenate(self._numbers)
         for row in self._chosen - self._wanted.keys():
             raise InputError(
-                f"rows needs numbers from 0 to {numbers[-1]}, got {row}; rows are counted from 0 "
+                f"rows needs numbers from 0 to {self._last}, got {row}; rows are counted from 0 "
                 "in the order of the data, and those left out for a gap cannot be explained"
             )
         sample = self._kept["sample"]
-        labels, y = (
-            map(np.concatenate, zip(*self._known, strict=True)) if self._known else (None, None)
+        labels, y, numbers = (
+            map(np.concatenate, zip(*self._known, strict=True)) if self._known else (None,) * 3
         )
         return Scan(
             n_rows=self.n_rows,
