@@ -32,7 +32,7 @@ from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import read_checkpoint
 from tell.core.loop import Loop
-from tell.exceptions import ModelFileError, ParameterError
+from tell.exceptions import ConvergenceWarning, ModelFileError, ParameterError
 from tell.metrics import accuracy
 
 SMALL = {"hidden": (16,), "embedding_dim": 2, "pretrain_epochs": 20, "epochs": 3}
@@ -227,6 +227,19 @@ def test_a_collapsed_pretraining_starts_again_with_half_the_rate(digits, tmp_pat
     assert errors[-1] < (X / X.max()).var(axis=0).mean()
     shared = autoencoder_features(X, **options, checkpoint=file)
     np.testing.assert_array_equal(found, shared)
+
+
+def test_a_pretraining_that_no_rate_saves_is_told(digits, monkeypatch):
+    monkeypatch.setattr(pretraining, "PRETRAINING_RATE", 0.02)
+    monkeypatch.setattr(pretraining, "SMALLEST_RATE", 0.02)
+    with pytest.warns(ConvergenceWarning, match="collapsed at all rates down to 0.02"):
+        autoencoder_features(digits[0][:500], embedding_dim=3, epochs=8)
+
+
+def test_vade_tells_the_bound_that_seeds_are_chosen_by(digits):
+    model = VaDE(**SMALL, random_state=0).fit(digits[0])
+    last = model.history_[-1]
+    assert model.loss_ == pytest.approx(last["reconstruction"] + last["divergence"], rel=1e-5)
 
 
 def test_an_error_that_leaps_is_a_collapse():

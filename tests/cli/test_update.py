@@ -71,12 +71,21 @@ def test_drift_is_said_aloud(tell: Tell, flower_model: Path) -> None:
     assert "warning: " in done.err
 
 
-def test_a_bad_row_stops_it_and_saved_rows_stay(tell: Tell, flower_model: Path) -> None:
+def test_a_bad_row_stops_it_and_the_rows_above_it_are_learned(
+    tell: Tell, flower_model: Path
+) -> None:
     bad = HEADER + "".join(LINES[:60]) + "1,2,three,4\n"
-    before = contents(flower_model)
     done = tell("update", flower_model, "-", stdin=bad)
     assert done.code == 2
+    assert "saved after 60 rows" in done.err
+    assert "row 60" in done.err
     assert "'three'" in done.err
+    assert load(flower_model).metadata_["rows_seen"] == 210
+
+
+def test_a_bad_first_row_changes_nothing(tell: Tell, flower_model: Path) -> None:
+    before = contents(flower_model)
+    assert tell("update", flower_model, "-", stdin=HEADER + "1,2,three,4\n").code == 2
     assert contents(flower_model) == before
 
 

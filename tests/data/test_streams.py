@@ -116,7 +116,7 @@ def test_lines_without_a_header_take_the_names_asked_for() -> None:
         ('{"a": 1}\n{"a": }\n', "row 1 is not JSON"),
         ('{"a": 1}\n{"b": 1}\n', "row 1, column 'a' .* missing"),
         ('{"a": 1}\n3\n', "row 1 must be a JSON object"),
-        ('{"a": 1}\n{"a": "x"}\n', "rows 0 to 1 mix types"),
+        ('{"a": 1}\n{"a": "x"}\n', "column 'a' holds string .row 1: 'x'"),
         ('{"a": "x"}\n', "column 'a' holds string"),
         ('{"a": NaN}\n', "column 'a' .* missing"),
     ],
@@ -124,6 +124,24 @@ def test_lines_without_a_header_take_the_names_asked_for() -> None:
 def test_bad_lines_are_numbered(text: str | bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         lines(text).read()
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("a,b\n" + "1,2\n" * 7, "3\n"),
+        ("a,b\n" + "1,2\n" * 7, "3,x\n1,2\n"),
+        ("a,b\n" + "1,2\n" * 7, "inf,2\n1,2\n"),
+        ("a,b,c\n" + '1,2,"in two\nlines"\n' * 7, '1,x,"in two\nlines"\n'),
+        ('{"a": 1, "b": 2, "c": "\\""}\n' * 7, '{"a": 1, "b": }\n{"a": 1, "b": 2}\n'),
+    ],
+)
+def test_rows_above_a_bad_line_are_given_first(text: str, bad: str) -> None:
+    source = lines(text + bad, columns=["a", "b"])
+    found: list[np.ndarray] = []
+    with pytest.raises(InputError, match="row 7"):
+        found.extend(chunk.X for chunk in source.chunks())
+    np.testing.assert_array_equal(np.concatenate(found), [[1, 2]] * 7)
 
 
 @given(st.binary(max_size=300))

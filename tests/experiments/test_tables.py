@@ -91,6 +91,14 @@ def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
     assert notes[0].startswith("At the scale cpu every row but TELL's is one run")
 
 
+def test_a_row_with_more_seeds_in_one_column_is_whole(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 2)
+    assert "Runs per cell: 1 to 2 of 1 to 3 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 3)
+    assert "Runs per cell: 1 to 3 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+
+
 def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
     spec = load_spec("table6")
     fill(tmp_path, spec, "adam", [result(0.9), result(0.2), result(0.8)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from tell.core.checkpoint import read_checkpoint
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import Objective, Reconstruction
 from tell.core.schedule import Rate, constant_rate, one_cycle_rate
-from tell.exceptions import ModelFileError
+from tell.exceptions import ConvergenceWarning, ModelFileError
 
 PRETRAINING_RATE = 2e-3  # at the top of its cycle
 SMALLEST_RATE = PRETRAINING_RATE / 16  # of trainings that start again
@@ -141,8 +142,8 @@ def pretrained(
     decoder then gives logits. This and one cycle of the rate make the error of images much smaller
     after the same number of epochs than plain outputs and a constant rate do. A rate that is too
     large for the data can make all units of a layer fall silent: the training then starts again
-    with half the rate. One that was interrupted goes on from `checkpoint`, and a
-    finished one is not repeated.
+    with half the rate, and warns if no rate helps. One that was interrupted goes on from
+    `checkpoint`, and a finished one is not repeated.
 
     >>> with torch_seed(0):
     ...     autoencoder, history = pretrained(Batches(torch.rand(8, 5)), (4,), 2, epochs=1)
@@ -175,7 +176,15 @@ def pretrained(
             facts={**facts, "rate": rate},
             visible=visible,
         )
-        if loop.stopped != COLLAPSED or rate <= SMALLEST_RATE:
+        collapsed = loop.stopped == COLLAPSED
+        if collapsed and rate <= SMALLEST_RATE:
+            warnings.warn(
+                f"the pre-training collapsed at all rates down to {rate:g}: its features are no "
+                "better than the mean row; look for constant or extreme columns in X",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if not collapsed or rate <= SMALLEST_RATE:
             return Pretrained(Autoencoder(encoder, decoder), loop.history)
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)

@@ -135,6 +135,9 @@ class VaDE(DeepClusterer):
     labels_ : ndarray (n,)
     cluster_centers_ : ndarray (n_clusters, embedding_dim)
         Means of the mixture.
+    loss_ : float
+        Minus the lower bound, in nats per row, over the last epoch. Of several seeds on the same
+        rows the one with the smallest is the better model, known without labels.
     history_ : list of dict
         As in `DEC`.
 
@@ -145,6 +148,8 @@ class VaDE(DeepClusterer):
     >>> model.fit(X).cluster_centers_.shape
     (2, 2)
     """
+
+    loss_: float
 
     def _train(self, batches: Batches, rng: np.random.RandomState) -> tuple[Tensor, Tensor]:
         autoencoder = self._pretrained(batches)
@@ -161,6 +166,7 @@ class VaDE(DeepClusterer):
             schedule=one_cycle_rate,
             visible=self.verbose > 0,
         ).history
+        self.loss_ = self.history_[-1]["total"]
         means = embed(nn.Sequential(objective.trunk, objective.mean), batches)
         with torch.no_grad():
             return objective.prior.log_joint(means).argmax(dim=1), objective.centers()

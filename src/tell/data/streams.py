@@ -124,12 +124,27 @@ class LineSource(TableSource):
     def _rows(self) -> Iterator[Chunk]:
         start = 0
         for lines in self._whole_lines():
-            read = self._from_json if self._is_json else self._from_csv
-            for chunk in self._convert(read(lines, start), start=start, row=start):
+            for chunk in self._read(lines, start):
                 yield chunk
                 start = chunk.start + len(chunk)
         if start == 0:
             raise no_rows(self.name)
+
+    def _read(self, lines: bytes, start: int) -> Iterator[Chunk]:
+        """Read whole lines; before one that cannot be used come all that stand above it."""
+        read = self._from_json if self._is_json else self._from_csv
+        try:
+            chunks = list(self._convert(read(lines, start), start=start, row=start))
+        except InputError:
+            above, below = _halves(lines, quoted=not self._is_json)
+            if not below.strip():
+                raise
+            for half in (above, below):
+                for chunk in self._read(half, start):
+                    yield chunk
+                    start = chunk.start + len(chunk)
+        else:
+            yield from chunks
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Give what has arrived, up to the last line end; never wait for more than one line."""
@@ -190,6 +205,25 @@ def _first_line(stream: IO[bytes], name: str) -> bytes:
         if line.strip():
             return line
     raise no_rows(name)
+
+
+def _halves(lines: bytes, *, quoted: bool) -> tuple[bytes, bytes]:
+    r"""Cut behind a line end near the middle, if there is one; where it is `quoted` it is none.
+
+    >>> _halves(b"1,2\n3,4\n5,6\n", quoted=True)
+    (b'1,2\n', b'3,4\n5,6\n')
+    >>> _halves(b'1,"a\nb"\n', quoted=True)
+    (b'1,"a\nb"\n', b'')
+    """
+    places: list[int] = []
+    behind = quotes = 0
+    for line in lines.splitlines(keepends=True):
+        behind += len(line)
+        quotes += line.count(b'"') if quoted else 0
+        if quotes % 2 == 0 and behind < len(lines):
+            places.append(behind)
+    cut = min(places, key=lambda place: abs(2 * place - len(lines)), default=len(lines))
+    return lines[:cut], lines[cut:]
 
 
 def _layout(line: bytes, name: str) -> Layout:

@@ -79,10 +79,10 @@ def _opening(specs: Sequence[Spec], scale: Scale, folder: Path) -> str:
         "<!-- Written by `tell reproduce --page`; change the specs or the results, not this. -->",
         "",
         f"Every table and figure of the paper at the scale `{scale.name}`: {scale.about}. A number "
-        "in bold is ours; the paper's and the difference (ours − paper) stand below it. Methods "
-        "with a clustering loss report the run with the smallest loss, as the paper does for TELL; "
-        "the others report the median over their seeds. ACC, NMI and the other measures are in "
-        "percent."
+        "in bold is ours; the paper's and the difference (ours − paper) stand below it. Of several "
+        "seeds TELL reports the run with the smallest clustering loss, as in the paper, VaDE that "
+        "with the largest lower bound, the others report the median. ACC, NMI and the other "
+        "measures are in percent."
         + (" The data is not the paper's: only look whether it runs." if scale.data else ""),
         "",
         "| What | Title | Runs done | Failed | Not run | Hours |",

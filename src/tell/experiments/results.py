@@ -34,7 +34,8 @@ class Result:
         "unavailable": data or features that are not here; tried again the next time.
     reason : why it is not done
     scores : the seven measures, between 0 and 1
-    loss, table_loss : mean clustering loss, and in the normalisation of tables S1 and S2
+    loss : what the smallest of chooses among seeds: TELL's clustering loss, VaDE's negative bound
+    table_loss : TELL's, in the normalisation of tables S1 and S2
     seconds : wall-clock of the fit
     runs : every restart
     history : one line per epoch
@@ -106,8 +107,8 @@ def finished(folder: Path, runs: Iterable[Run]) -> list[Result]:
 def reported(results: list[Result], metric: str) -> float:
     """What a table shows for several seeds.
 
-    Methods with a clustering loss report the run with the smallest, as the paper does for TELL;
-    the others their median.
+    Methods with a loss that tells better runs from worse report the one with the smallest, as the
+    paper does for TELL; the others their median.
     """
     if all(result.loss is not None for result in results):
         return min(results, key=lambda result: result.loss or 0.0).value(metric)

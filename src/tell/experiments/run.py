@@ -109,11 +109,12 @@ def _batch(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     model = _deep(run, inputs, shop) if deep else _shallow(run, inputs.n_clusters, shop)
     labels = model.fit_predict(X)
     loss = getattr(model, "loss_", None)
+    of_paper = isinstance(model, (TELL, DeepTELL))
     return Result(
         "done",
         scores=evaluate(inputs.y, labels).as_dict(),
         loss=loss,
-        table_loss=None if loss is None else table_loss(loss, inputs.n_clusters),
+        table_loss=table_loss(model.loss_, inputs.n_clusters) if of_paper else None,
         runs=getattr(model, "runs_", []),
         history=getattr(model, "history_", []),
         note=_note(model),

@@ -112,13 +112,14 @@ class Column:
 class Row:
     """One row of a table: a label and the method of each column, by the column's key.
 
-    `seeds` says, by scale, how many runs its cells have where they differ from the table's.
+    `seeds` says, by scale, how many runs its cells have where they differ from the table's: one
+    number for all columns, or one for each column that it names.
     """
 
     key: str
     label: str
     methods: dict[str, str]
-    seeds: dict[str, int]
+    seeds: dict[str, int | dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,10 @@ class Spec:
     def cell(self, row: Row, column: Column, scale: Scale) -> list[Run]:
         """The runs behind one cell, one per seed."""
         method = load_method(row.methods[column.key], scale)
-        seeds = {scale.name: scale.seeds} | self.seeds | row.seeds
-        return [Run(column.data, method, seed, scale) for seed in range(seeds[scale.name])]
+        usual = self.seeds.get(scale.name, scale.seeds)
+        own = row.seeds.get(scale.name, usual)
+        count = own.get(column.key, usual) if isinstance(own, dict) else own
+        return [Run(column.data, method, seed, scale) for seed in range(count)]
 
     def cells(self, scale: Scale) -> Iterator[tuple[Row, Column, list[Run]]]:
         """All cells in reading order."""

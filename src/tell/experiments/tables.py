@@ -159,14 +159,17 @@ def _count_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
     for row in spec.rows:
         cells = [spec.cell(row, column, scale) for column in spec.columns]
         done = [len(finished(folder, cell)) for cell in cells]
-        wanted = max(len(cell) for cell in cells)
+        wanted = [len(cell) for cell in cells]
         if max(done):
-            least, most = min(done), max(done)
-            text = str(most) if least == most else f"{least} to {most}"
-            text += f" of {wanted}" if least < wanted else ""
+            text = _span(done) if done == wanted else f"{_span(done)} of {_span(wanted)}"
             counts.setdefault(text, []).append(row.label)
     parts = (f"{text} ({', '.join(labels)})" for text, labels in sorted(counts.items()))
     return [f"Runs per cell: {'; '.join(parts)}."] if counts else []
+
+
+def _span(counts: list[int]) -> str:
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def _cell_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
