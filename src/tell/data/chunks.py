@@ -170,7 +170,7 @@ def finite(X: FloatArray, *, name: str, start: int, columns: Sequence[str] | Non
     kind = "missing (NaN)" if np.isnan(X[row, column]) else "infinite, or too large for float32"
     raise InputError(
         f"{name}: values must be finite, but row {start + row}, column {label} (rows counting "
-        f"from 0) is {kind}; fill (--impute), drop or rescale such values first"
+        f"from 0) is {kind}; correct it, or fit with gaps filled (--impute)"
     )
 
 

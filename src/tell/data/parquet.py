@@ -14,7 +14,7 @@ from tell.exceptions import DataUnavailableError, InputError
 # Bytes per column that are read ahead; a whole row group would not be bounded.
 _BUFFER = 1 << 16
 _PAGE_BYTES = 1 << 20  # of one column that a reader holds decoded: the usual page
-_OPEN_BYTES = 64 << 20  # for all readers of shuffled blocks together
+_OPEN_BYTES = 48 << 20  # for all readers of shuffled blocks together; the allocator adds a third
 
 
 class ParquetSource(TableSource):

@@ -210,6 +210,6 @@ def _complete(block: Block) -> Iterator[Chunk]:
 def gap_error(name: str, column: str, row: int) -> InputError:
     """Build the error for a gap that nothing fills."""
     return InputError(
-        f"{name}: row {row} (counting from 0) of column {column!r} is missing; pass --impute "
-        f"mean, median or drop, or leave the column out with --drop {column}"
+        f"{name}: row {row} (counting from 0) of column {column!r} is missing; fit with --impute "
+        f"mean, median or drop, or without the column (--drop {column})"
     )

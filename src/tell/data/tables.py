@@ -131,8 +131,8 @@ def _numbers(values: pa.Array, column: str, name: str, start: int) -> NDArray[An
 def text_remedy(column: str) -> str:
     """Say what to do about a column of text, in the words of the library and of the command."""
     return (
-        f"leave it out with drop=[{column!r}] (--drop {column}), score with label={column!r} "
-        f"(--label {column}) or encode it (--one-hot)"
+        f"correct it, or fit without the column (drop=[{column!r}], --drop {column}), with it as "
+        f"the label (label={column!r}, --label {column}) or with its texts encoded (--one-hot)"
     )
 
 
