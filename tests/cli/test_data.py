@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,15 @@ def test_list_names_every_set() -> None:
     assert code == 0
     assert all(name in shown for name in datasets.names())
     assert "3 × 32 × 32" in shown
+
+
+def test_json_is_one_document() -> None:
+    code, shown, _ = run("list", "--json")
+    sets = {entry["name"]: entry for entry in json.loads(shown)}
+    assert (code, list(sets)) == (0, list(datasets.names()))
+    assert sets["digits"]["here"]
+    assert (sets["mnist"]["here"], sets["mnist"]["path"]) == (False, None)
+    assert json.loads(run("get", "digits", "--json")[1]) == sets["digits"]
 
 
 def test_get_and_path(tmp_path: Path) -> None:

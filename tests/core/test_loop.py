@@ -17,7 +17,7 @@ from torch import nn
 
 from tell.core.autoencoder import convolutional, fully_connected, perceptron
 from tell.core.batches import Batch, Batches
-from tell.core.checkpoint import read_checkpoint
+from tell.core.checkpoint import random_tensors, read_checkpoint, restore_random
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, StopWhenSettled
 from tell.core.objective import Clustering, Losses, Objective, Reconstruction
@@ -159,6 +159,23 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path) -> 
     for name in ("final.safetensors", "history.txt"):
         whole, killed = (tmp_path / run / name for run in ("whole", "killed"))
         assert whole.read_bytes() == killed.read_bytes(), name
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_the_devices_own_generator_is_kept_too(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout draws from it there. No such device is needed to see that it is asked."""
+    module, device = getattr(torch, kind), torch.device(kind)
+    state = [torch.tensor([7], dtype=torch.uint8)]
+    monkeypatch.setattr(module, "get_rng_state", lambda *_: state[0])
+    monkeypatch.setattr(module, "set_rng_state", lambda new, *_: state.__setitem__(0, new))
+    kept = random_tensors(device)
+    own = torch.rand(3)
+    state[0] = torch.tensor([9], dtype=torch.uint8)
+    restore_random(random_tensors(torch.device("cpu")), device)  # nothing kept of the device
+    assert state[0].item() == 9
+    restore_random(kept, device)
+    assert state[0].item() == 7
+    torch.testing.assert_close(torch.rand(3), own, rtol=0, atol=0)
 
 
 class Explodes(Objective):

@@ -55,6 +55,26 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from error
 
 
+def random_tensors(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of torch's generators, from which dropout and sampling draw on `device`."""
+    states = {"random": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["random.cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["random.mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def restore_random(tensors: Mapping[str, Tensor], device: torch.device) -> None:
+    """Put the generators back; that of a device only where the state was kept on such a one."""
+    torch.set_rng_state(tensors["random"])
+    kept = tensors.get(f"random.{device.type}")
+    if kept is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(kept, device)
+    elif kept is not None:
+        torch.mps.set_rng_state(kept)
+
+
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """Return the optimiser's running averages under the names "<parameter>.<average>"."""
     return {

@@ -20,8 +20,10 @@ from torch.optim import Optimizer
 from tell.core.batches import Batch, Batches
 from tell.core.checkpoint import (
     optimizer_tensors,
+    random_tensors,
     read_checkpoint,
     restore_optimizer,
+    restore_random,
     write_checkpoint,
 )
 from tell.core.compiling import compiled_losses, compiled_step
@@ -276,8 +278,7 @@ class Loop:
         tensors |= {"labels": self.labels, "labels_before": self._labels_before}
         if self._centers_before is not None:
             tensors["centers_before"] = self._centers_before
-        # Dropout and sampling draw from torch's own generator; shuffling needs no state.
-        tensors["random"] = torch.get_rng_state()
+        tensors |= random_tensors(self.labels.device)  # shuffling needs no state
         position = {"epoch": self._epoch, "step": self._step, "seconds": self._seconds}
         facts = {"sums": self._sums, "history": self.history, "stopped": self.stopped}
         return tensors, {**self.facts, "stage": self.name, "position": position, **facts}
@@ -295,7 +296,7 @@ class Loop:
         self._labels_before.copy_(tensors["labels_before"])
         if "centers_before" in tensors:
             self._centers_before = tensors["centers_before"].to(self.labels.device)
-        torch.set_rng_state(tensors["random"])
+        restore_random(tensors, self.labels.device)
         self._epoch, self._step = facts["position"]["epoch"], facts["position"]["step"]
         self._seconds, self._sums = facts["position"]["seconds"], facts["sums"]
         self.history, self.stopped = facts["history"], facts["stopped"]

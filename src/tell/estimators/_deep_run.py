@@ -21,7 +21,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tell.core.batches import EVALUATION_ROWS, Augment, Batches
-from tell.core.checkpoint import read_checkpoint, write_checkpoint
+from tell.core.checkpoint import (
+    random_tensors,
+    read_checkpoint,
+    restore_random,
+    write_checkpoint,
+)
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import Objective
@@ -200,14 +205,15 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
         tensors, facts = read_checkpoint(file) if file and file.exists() else ({}, {})
         modules = {"model": task.model, "objective": stage.objective}
         if facts.get("finished"):
-            _restore(modules, tensors)
+            _restore(modules, tensors, task.x.device)
             history = facts["history"]
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
         history = history + _loop(stage, control, file, len(history)).run()
         if file is not None:
-            write_checkpoint(file, _state(modules), {"finished": True, "history": history})
+            state = _state(modules) | random_tensors(task.x.device)
+            write_checkpoint(file, state, {"finished": True, "history": history})
     return history
 
 
@@ -242,16 +248,17 @@ def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int)
 
 
 def _state(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    state = {
+    return {
         f"{name}.{key}": value
         for name, module in modules.items()
         for key, value in module.state_dict().items()
     }
-    return state | {"random": torch.get_rng_state()}
 
 
-def _restore(modules: Mapping[str, nn.Module], tensors: dict[str, Tensor]) -> None:
+def _restore(
+    modules: Mapping[str, nn.Module], tensors: dict[str, Tensor], device: torch.device
+) -> None:
     for name, module in modules.items():
         for key, value in module.state_dict().items():
             value.data.copy_(tensors[f"{name}.{key}"])  # .data: as in Loop.restore
-    torch.set_rng_state(tensors["random"])
+    restore_random(tensors, device)
