@@ -28,7 +28,7 @@ def command(
     ],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Of the set to get or find.", show_default=False),
+        typer.Argument(metavar="NAME", help="Of the set to get or find.", show_default=False),
     ] = None,
     data_dir: Annotated[
         Path | None,
