@@ -22,19 +22,15 @@ HERE = Path(__file__).parent
 K = 3
 COLORS = cluster_colors(K)
 QUIET = "#7b8794"
-CASES = {
-    "(a) neither: centres run away": (False, False),
-    "(b) weights only: centres jump": (True, False),
-    "(c) weights and gradient: the method": (True, True),
-}
+STEPS = 40
 
 
-def rows(n: int = 60) -> torch.Tensor:
+def rows(n: int = 60, noise: float = 0.33) -> torch.Tensor:
     """Three groups in the plane that also differ in direction."""
     generator = torch.Generator().manual_seed(4)
     middles = torch.tensor([[1.6, 0.5], [0.2, 1.5], [-1.5, -0.4]])
-    noise = 0.33 * torch.randn(K, n, 2, generator=generator)
-    return (middles[:, None] + noise).reshape(-1, 2)
+    around = noise * torch.randn(K, n, 2, generator=generator)
+    return (middles[:, None] + around).reshape(-1, 2)
 
 
 def stars(ax: Axes, centers: np.ndarray) -> None:
@@ -96,34 +92,57 @@ def attention(ax: Axes, layer: ClusterLayer) -> None:
 
 
 def descend(x: torch.Tensor, *, weight: bool, gradient: bool) -> np.ndarray:
-    """Take ten SGD steps on the summed loss; return the centres before, between and after."""
+    """Take SGD steps on the summed loss; return the centres before, between and after."""
     layer = ClusterLayer(2, K, normalize_weight=weight, normalize_gradient=gradient)
     layer.set_centers_(torch.tensor([[0.75, -0.75], [-0.5, 0.9], [-0.3, -1.0]]))
     sgd = torch.optim.SGD(layer.parameters(), lr=1.0)
     path = [layer.centers.detach().clone()]
-    for step in range(10):
+    for step in range(STEPS):
         batch = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(step))[:12]]
         sgd.zero_grad()
         layer(batch).loss.sum().backward()
         sgd.step()
         path.append(layer.centers.detach().clone())
-    return torch.stack(path).numpy()  # (11, k, 2)
+    return torch.stack(path).numpy()  # (steps + 1, k, 2)
 
 
-def case(ax: Axes, x: torch.Tensor, title: str, *, weight: bool, gradient: bool) -> None:
-    """One panel of the paper's figure 2."""
-    path = descend(x, weight=weight, gradient=gradient)
-    reach = 1.35 if weight else float(np.abs(path).max()) * 1.1
-    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color=QUIET, lw=0.8))
-    around = 1.09 * torch.nn.functional.normalize(x, dim=1).numpy()  # beside the centres' paths
-    ax.scatter(*around.T, s=6, c=QUIET, linewidths=0)
+def runaway(ax: Axes, x: torch.Tensor) -> None:
+    """The paper's figure 2(a): nothing keeps the length."""
+    lengths = np.linalg.norm(descend(x, weight=False, gradient=False), axis=2)
     for j, color in enumerate(COLORS):
-        ax.plot(*path[:, j].T, "o-", color=color, ms=3.5, lw=1)
-        ax.plot(*path[0, j], "o", color="white", mec=color, ms=7, zorder=3)
-    stars(ax, path[-1])
-    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    ax.tick_params(labelsize=8)
+        ax.plot(lengths[:, j], color=color, lw=1.6)
+    ax.axhline(1, color=QUIET, lw=0.8, ls=":")
+    ax.annotate("unit length", (STEPS, 1), ha="right", va="bottom", fontsize=8, color=QUIET)
+    ax.set(xlabel="step", ylabel="length of the centres")
+    ax.set_title("(a) neither: centres run away", fontsize=10)
+
+
+def directions(ax: Axes, x: torch.Tensor, title: str, *, gradient: bool) -> None:
+    """The paper's figure 2(b) or 2(c): on the sphere a centre is a direction."""
+    path = descend(x, weight=True, gradient=gradient)
+    around = np.degrees(np.arctan2(x[:, 1].numpy(), x[:, 0].numpy()))
+    ax.hlines(_turned(around), STEPS + 1, STEPS + 4, color=QUIET, lw=0.4)
+    for j, color in enumerate(COLORS):
+        angles = np.degrees(np.unwrap(np.arctan2(path[:, j, 1], path[:, j, 0])))
+        turns = _turned(angles[-1]) - angles[-1]
+        ax.plot(angles + turns, "o-", color=color, ms=2.5, lw=1)
+    ax.set(xlabel="step", ylabel="direction of the centres (degrees)", xlim=(-1, STEPS + 4))
+    ax.set_ylim(-80, 275)
+    ax.set_yticks([0, 90, 180, 270])
     ax.set_title(title, fontsize=10)
+
+
+def _turned(degrees: np.ndarray) -> np.ndarray:
+    """Give directions from -90 on, so that no group of rows is cut in two."""
+    return (degrees + 90) % 360 - 90
+
+
+def loss_of(x: torch.Tensor, centers: np.ndarray) -> float:
+    """The mean loss of all rows at these centres."""
+    layer = ClusterLayer(2, K)
+    layer.set_centers_(torch.from_numpy(centers))
+    with torch.no_grad():
+        return float(layer(x).loss.mean())
 
 
 def main() -> None:
@@ -134,10 +153,20 @@ def main() -> None:
     plane(axes[0], x)
     attention(axes[2], circle(axes[1], x))
     figure.savefig(HERE / "method-layer.svg", metadata={"Date": None})
+    x = rows(noise=0.6)
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.6), layout="constrained")
-    for ax, (title, (weight, gradient)) in zip(axes, CASES.items(), strict=True):
-        case(ax, x, title, weight=weight, gradient=gradient)
+    runaway(axes[0], x)
+    directions(axes[1], x, "(b) weights only: centres never rest", gradient=False)
+    directions(axes[2], x, "(c) weights and gradient: the method", gradient=True)
+    for ax in axes:
+        ax.tick_params(labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(HERE / "method-normalisation.svg", metadata={"Date": None})
+    for gradient in (False, True):  # what the page says of them
+        path = descend(x, weight=True, gradient=gradient)
+        steps = np.degrees(2 * np.arcsin(np.linalg.norm(np.diff(path, axis=0), axis=2) / 2))
+        last = steps[STEPS // 2 :].max(axis=1).mean()
+        print(f"largest turn per step {last:.1f}°, loss {loss_of(x, path[-1]):.3f}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def test_five_runs_mark_the_choice_and_its_correlation(tmp_path: Path) -> None:
     table = build_table(spec, CPU, tmp_path)
     assert [label for label, _ in table.lines] == ["1", "2 (chosen)", "3", "4", "5"]
     assert table.findings[0].startswith("The run chosen by L_clu has ACC 95.00; all 5 runs lie")
-    assert "over our 5 runs: -1.00" in table.findings[1]
+    assert "over our 5 runs: -1.00 (p = 0.00). They back the choice" in table.findings[1]
 
 
 def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
@@ -99,6 +99,60 @@ def test_a_row_with_more_seeds_in_one_column_is_whole(tmp_path: Path) -> None:
     assert "Runs per cell: 1 to 3 (VaDE)." in build_table(spec, CPU, tmp_path).notes
 
 
+def test_the_others_standing_is_told(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    fill(tmp_path, spec, "tell", [result(0.9, 0.1)])
+    fill(tmp_path, spec, "kmeans", [result(0.95)])  # above the paper's 78.32 and 19.81
+    fill(tmp_path, spec, "gmm", [result(0.5)])  # between the paper's 80.83 and 19.31
+    findings = build_table(spec, CPU, tmp_path).findings
+    assert findings[1] == (
+        "TELL has the largest ACC in 0 of 2 columns, in the paper in 2. Of the other methods' 4 "
+        "ACCs 3 are above the paper's."
+    )
+
+
+def test_a_seed_that_always_wins_is_told(tmp_path: Path) -> None:
+    spec = load_spec("table2")
+    fill(tmp_path, spec, "tell", [result(0.9, 0.3), result(0.8, 0.1), result(0.7, 0.2)])
+    notes = build_table(spec, CPU, tmp_path).notes
+    assert "Seeds that have TELL's smallest loss, of 10: 1 in 10." in notes
+
+
+def test_an_empty_cluster_of_the_chosen_run_is_told(tmp_path: Path) -> None:
+    spec = load_spec("table1")
+    empty, full = ({"smallest": size} for size in (0, 5))
+    fill(
+        tmp_path,
+        spec,
+        "tell",
+        [result(0.9, 0.3, history=[empty]), result(0.8, 0.1, history=[full])],
+    )
+    assert not any("empty" in note for note in build_table(spec, CPU, tmp_path).notes)
+    fill(
+        tmp_path,
+        spec,
+        "tell",
+        [result(0.9, 0.3, history=[full]), result(0.8, 0.1, history=[empty])],
+    )
+    notes = build_table(spec, CPU, tmp_path).notes
+    assert (
+        "TELL (MNIST), TELL (CIFAR-10): the chosen run left a cluster empty in its last epoch."
+        in notes
+    )
+
+
+def test_a_correlation_says_what_it_backs(tmp_path: Path) -> None:
+    spec = load_spec("s2")
+    fill(
+        tmp_path,
+        spec,
+        "tell",
+        [result(acc, loss) for acc, loss in [(0.8, 0.3), (0.9, 0.4), (0.7, 0.1)]],
+    )
+    (_, said) = build_table(spec, CPU, tmp_path).findings
+    assert said.endswith("+1.00 (p = 0.00). They do not back the choice by the smallest L_clu.")
+
+
 def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
     spec = load_spec("table6")
     fill(tmp_path, spec, "adam", [result(0.9), result(0.2), result(0.8)])
@@ -106,7 +160,8 @@ def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
     fill(tmp_path, spec, "adadelta", [result(0.5)])
     fill(tmp_path, spec, "adadelta-free", [result(0.6)])
     notes = " ".join(build_table(spec, CPU, tmp_path).findings)
-    assert "helps adam” (MNIST): holds; median ACC 80.00 against 70.00" in notes
+    assert "helps adam” (MNIST): holds; median ACC 80.00 against 70.00 over 3 and 3 runs" in notes
+    assert "3 and 3 runs (Mann-Whitney p = 0.500)." in notes
     assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in notes
 
 

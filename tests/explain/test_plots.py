@@ -101,9 +101,12 @@ def test_centres_on_the_map_can_have_names() -> None:
 
 def test_the_toy_loss_stays_within_its_bound() -> None:
     ax = plots.plot_loss_bound(limit=50, temperature=0.5)
-    loss, upper, lower = (np.asarray(line.get_ydata()) for line in ax.lines)
-    assert upper[0] == -lower[0] == 0.5 + 2 * 0.5 * 50
-    assert np.all(np.abs(loss) <= upper[0])
+    loss, lower, upper = (np.asarray(line.get_ydata()) for line in ax.lines)
+    assert (lower[0], upper[0]) == (loss.min(), loss.max())
+    assert lower[0] == pytest.approx(-0.5 * 50)
+    assert upper[0] == pytest.approx(0.5 * 0.278, abs=1e-2)  # the largest -p z
+    slope = np.abs(np.diff(loss) / np.diff(ax.lines[0].get_xdata())).max()
+    assert f"at most {slope:.2f}, theorem 1 allows ε = 50.5" in ax.lines[0].get_label()
 
 
 def test_epochs_are_rows_of_centres(digits: Any) -> None:

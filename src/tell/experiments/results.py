@@ -104,14 +104,17 @@ def finished(folder: Path, runs: Iterable[Run]) -> list[Result]:
     return [result for result in found if result is not None and result.status == "done"]
 
 
-def reported(results: list[Result], metric: str) -> float:
-    """What a table shows for several seeds.
+def chosen(results: list[Result]) -> Result | None:
+    """The run with the smallest loss, if all have one that tells better runs from worse."""
+    if not results or any(result.loss is None for result in results):
+        return None
+    return min(results, key=lambda result: result.loss or 0.0)
 
-    Methods with a loss that tells better runs from worse report the one with the smallest, as the
-    paper does for TELL; the others their median.
-    """
-    if all(result.loss is not None for result in results):
-        return min(results, key=lambda result: result.loss or 0.0).value(metric)
+
+def reported(results: list[Result], metric: str) -> float:
+    """What a table shows for several seeds: the chosen run's, as the paper does, or the median."""
+    if (best := chosen(results)) is not None:
+        return best.value(metric)
     return median(result.value(metric) for result in results)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
-from scipy.stats import spearmanr
+from scipy.stats import mannwhitneyu, spearmanr
 
-from tell.experiments.results import Result, finished, read_result, reported
+from tell.experiments.results import Result, chosen, finished, read_result, reported
 from tell.experiments.spec import Row, Run, Scale, Spec
 
 LABELS = {
@@ -23,6 +23,9 @@ LABELS = {
     "v_measure": "V-Mea.",
     "table_loss": "L_clu",
 }
+LIKELY = 0.05
+MANY_COLUMNS = 5
+EMPTY = "the chosen run left a cluster empty in its last epoch"
 SUMMARIES: dict[str, Callable[[Sequence[float]], float]] = {
     "max": max,
     "mean": fmean,
@@ -69,11 +72,16 @@ def build_table(spec: Spec, scale: Scale, folder: Path) -> Table:
         for m in spec.metrics
     ]
     lines = [(row.label, tuple(_entries(spec, row, scale, folder))) for row in spec.rows]
-    findings = [*_match_note(lines), *_claim_notes(spec, scale, folder)]
+    findings = [
+        *_match_note(lines),
+        *_standing_note(spec, lines),
+        *_claim_notes(spec, scale, folder),
+    ]
     notes = [
         *([spec.remark] if spec.remark else []),
         *_churn_note(spec, scale, folder),
         *_count_note(spec, scale, folder),
+        *_seed_note(spec, scale, folder),
         *_cell_notes(spec, scale, folder),
     ]
     headings += [name.capitalize() for name in spec.summaries]
@@ -101,12 +109,13 @@ def _entries(spec: Spec, row: Row, scale: Scale, folder: Path) -> list[Entry]:
 def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
     """Tables S1 and S2: the runs of one method one by one, and the choice among them."""
     runs = spec.cell(spec.rows[0], spec.columns[0], scale)
-    found = [(run, result) for run in runs if (result := _done(folder, run))]
-    chosen = min(found, key=lambda pair: pair[1].loss or math.inf, default=None)
+    found = {run.seed: result for run in runs if (result := _done(folder, run))}
+    results = list(found.values())
+    best = chosen(results)
     lines = []
-    for run in runs:
-        result = _done(folder, run)
-        printed = spec.paper.get(f"run{run.seed + 1}", {}).get(spec.columns[0].key)
+    for seed in (run.seed for run in runs):
+        result = found.get(seed)
+        printed = spec.paper.get(f"run{seed + 1}", {}).get(spec.columns[0].key)
         entries = tuple(
             Entry(
                 None if result is None else result.value(metric),
@@ -115,14 +124,12 @@ def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
             )
             for place, metric in enumerate(spec.metrics)
         )
-        lines.append(
-            (f"{run.seed + 1}{' (chosen)' if chosen and run == chosen[0] else ''}", entries)
-        )
+        mark = " (chosen)" if result is not None and result is best else ""
+        lines.append((f"{seed + 1}{mark}", entries))
     headings = tuple(LABELS[metric] for metric in spec.metrics)
     notes = ["Runs differ in their seeds alone; the paper's run of the same number is unrelated."]
     notes += [spec.remark] if spec.remark else []
-    results = [result for _, result in found]
-    findings = [*_choice_note(chosen[1], results), *_correlation(results)] if chosen else []
+    findings = [*_choice_note(best, results), *_correlation(results)] if best else []
     return Table(spec, scale, headings, tuple(lines), tuple(findings), tuple(notes))
 
 
@@ -138,10 +145,12 @@ def _correlation(results: list[Result]) -> list[str]:
     if len(results) < 3:
         return []
     losses = [result.loss or 0.0 for result in results]
-    rho = float(spearmanr(losses, [result.value("acc") for result in results]).statistic)
+    found = spearmanr(losses, [result.value("acc") for result in results])
+    backed = "back" if found.statistic < 0 and found.pvalue < LIKELY else "do not back"
     return [
-        f"Rank correlation between L_clu and ACC over our {len(results)} runs: {rho:+.2f} (the "
-        "choice by the smallest L_clu is right where it is clearly negative)."
+        f"Rank correlation between L_clu and ACC over our {len(results)} runs: "
+        f"{found.statistic:+.2f} (p = {found.pvalue:.2f}). They {backed} the choice by the "
+        "smallest L_clu."
     ]
 
 
@@ -151,6 +160,48 @@ def _match_note(lines: Sequence[tuple[str, tuple[Entry, ...]]]) -> list[str]:
     known = [gap for gap in gaps if gap is not None]
     reached = sum(gap >= 0 for gap in known)
     return [f"TELL is at or above the paper in {reached} of {len(known)} numbers."] if known else []
+
+
+def _standing_note(spec: Spec, lines: Sequence[tuple[str, tuple[Entry, ...]]]) -> list[str]:
+    """Say where the paper's method stands among the others, in both, and how those have fared."""
+    table = dict(lines)
+    own = table.pop("TELL", ())
+    if spec.claims or not own or any(entry.ours is None for entry in own):
+        return []
+    cells = [number * len(spec.metrics) for number in range(len(spec.columns))]
+    ours, paper = (
+        sum(all(value(own[c]) > value(row[c]) for row in table.values()) for c in cells)
+        for value in (_ours, _paper)
+    )
+    gaps = [row[c].difference for row in table.values() for c in cells]
+    known = [gap for gap in gaps if gap is not None]
+    higher = sum(gap > 0 for gap in known)
+    metric = LABELS[spec.metrics[0]]
+    text = (
+        f"TELL has the largest {metric} in {ours} of {len(cells)} columns, in the paper in "
+        f"{paper}. Of the other methods' {len(known)} {metric}s {higher} are above the paper's."
+    )
+    return [text]
+
+
+def _ours(entry: Entry) -> float:
+    return -math.inf if entry.ours is None else entry.ours
+
+
+def _paper(entry: Entry) -> float:
+    return -math.inf if entry.paper is None else entry.paper
+
+
+def _seed_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
+    """Say which seeds were chosen where there are many cells: it should not be always the same."""
+    notes = []
+    for row in spec.rows if len(spec.columns) >= MANY_COLUMNS else ():
+        cells = [finished(folder, spec.cell(row, column, scale)) for column in spec.columns]
+        best = [cell.index(run) for cell in cells if len(cell) > 1 and (run := chosen(cell))]
+        if best:
+            counts = ", ".join(f"{seed} in {best.count(seed)}" for seed in sorted(set(best)))
+            notes.append(f"Seeds that have {row.label}'s smallest loss, of {len(best)}: {counts}.")
+    return notes
 
 
 def _count_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
@@ -181,6 +232,9 @@ def _cell_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
         for result in results:
             if result is not None and (text := result.note or result.reason):
                 notes.setdefault(text, []).append(where)
+        best = chosen(finished(folder, cell))
+        if best is not None and best.history and best.history[-1].get("smallest") == 0:
+            notes.setdefault(EMPTY, []).append(where)
     return [f"{', '.join(dict.fromkeys(where))}: {text}." for text, where in notes.items()]
 
 
@@ -196,11 +250,13 @@ def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
             ]
             if all(pair):
                 high, low = (median(values) for values in pair)
+                p = mannwhitneyu(*pair, alternative="greater").pvalue
                 holds = high > low or (relation == ">=" and high == low)
                 verdict = "holds" if holds else "does not hold"
                 notes.append(
                     f"Claim “{name.replace('-', ' ')}” ({column.label}): {verdict}; median ACC "
-                    f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs."
+                    f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs "
+                    f"(Mann-Whitney p = {p:.3f})."
                 )
     return notes
 

@@ -80,19 +80,26 @@ def plot_loss_bound(
 ) -> Axes:
     """Draw the loss of one cluster for one-dimensional points between ±limit (appendix).
 
-    With z = (Wᵀx − 2)/τ for two centres the loss −τ p z stays bounded as long as z is bounded;
-    the dashed lines are theorem 1's ε = τ + 2τ max|z|, which bounds its slope too.
+    With z = (Wᵀx − 2)/τ for two centres the loss −τ p z stays between the dashed lines as long as
+    z stays between ±limit. The legend says how steep it gets beside theorem 1's ε = τ + 2τ max|z|,
+    which is to bound the slope.
     """
     ax = axes(ax, 6.4, 4.2)
     z = np.linspace(-limit, limit, n)
     weight = 1 / (1 + np.exp(np.clip(-z, -700, 700)))  # softmax of (z, 0)
     loss = -temperature * weight * z
+    slope = np.abs(temperature * weight * (1 + (1 - weight) * z)).max()
     epsilon = temperature + 2 * temperature * limit
-    ax.plot(z, loss, color=cluster_colors(1)[0], label="loss of one cluster")
-    ax.axhline(epsilon, ls="--", color="0.5", lw=1, label=f"±ε = {epsilon:g} of theorem 1")
-    ax.axhline(-epsilon, ls="--", color="0.5", lw=1)
+    label = (
+        f"loss of one cluster; its slope is at most {slope:.2f}, theorem 1 allows ε = {epsilon:g}"
+    )
+    ax.plot(z, loss, color=cluster_colors(1)[0], label=label)
+    bounds = float(loss.min()), float(loss.max())
+    label = f"its bounds for |z| ≤ {limit:g}: {bounds[0]:.3g} and {bounds[1]:.2f}"
+    ax.axhline(bounds[0], ls="--", color="0.5", lw=1, label=label)
+    ax.axhline(bounds[1], ls="--", color="0.5", lw=1)
     ax.set_xlabel("z")
     ax.set_ylabel("loss")
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(0, 0.75))
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=9)
     quiet(ax)
     return ax
