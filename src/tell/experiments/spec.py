@@ -90,7 +90,10 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with every setting that the result depends on, and with no other."""
+        """Changes with every setting of the specs that the result depends on, and with no other.
+
+        Not with the code: whoever changes what a method does removes its results.
+        """
         settings = [self.data, asdict(self.method), self.seed, self.scale.data, self.scale.rows]
         if self.method.features in self.scale.feature_epochs:
             settings.append(self.scale.feature_epochs[self.method.features])
