@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from sklearn import metrics
 
 from tell import evaluate
 from tell.exceptions import InputError
-from tell.metrics import accuracy, matched_confusion
+from tell.metrics import accuracy, has_class, matched_confusion
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=40)
 
@@ -97,6 +99,37 @@ def test_lists_that_do_not_match_are_refused(y: list[object], labels: list[objec
             measure(y, labels)
 
 
-def test_unknown_classes_are_refused() -> None:
-    with pytest.raises(InputError, match="got None; leave such rows out"):
-        evaluate(["a", None, "b"], [0, 1, 1])
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("y", "shown"),
+    [
+        (["a", None, "b"], "None"),
+        (pd.Series(["a", NAN, "b"]), "nan"),
+        (pd.Series(["a", NAN, "b"], dtype=object), "nan"),
+        (pd.Series(["a", None, "b"], dtype="string"), "<NA>"),
+        (pd.Series([1, None, 2], dtype="Int64"), "(nan|<NA>)"),
+        (pd.Series(["a", None, "b"], dtype="category"), "nan"),
+        (pd.Series([pd.Timestamp(2020, 1, 1), pd.NaT, pd.Timestamp(2021, 1, 1)]), "None"),
+        (pd.Series([pd.Timestamp(2020, 1, 1), pd.NaT, pd.Timestamp(1)], dtype=object), "NaT"),
+        ([1.0, NAN, 2.0], "nan"),
+        (["a", "", "b"], "''"),
+    ],
+)
+def test_unknown_classes_are_refused(y: Any, shown: str) -> None:
+    """The rows that `has_class` leaves out everywhere else."""
+    assert has_class(y).tolist() == [True, False, True]
+    for measure in (evaluate, accuracy, matched_confusion):
+        for pair in ((y, [0, 1, 1]), ([0, 1, 1], y)):
+            with pytest.raises(InputError, match=f"got {shown}; leave such rows out"):
+                measure(*pair)
+    known = has_class(y)
+    assert evaluate(np.asarray(y)[known], np.array([0, 1, 1])[known]).acc == 1
+
+
+def test_classes_that_cannot_be_sorted_are_refused() -> None:
+    mixed = np.array(["a", 1, "b"], dtype=object)
+    with pytest.raises(InputError, match="got int, str together; turn them into text"):
+        evaluate(mixed, [0, 1, 1])
+    assert evaluate(mixed.astype(str), [0, 1, 1]).acc == pytest.approx(2 / 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,6 +188,90 @@ def test_source_has_no_pickle() -> None:
     for path in (package / "persistence.py", *package.joinpath("estimators").glob("*_file.py")):
         assert "import pickle" not in path.read_text()
         assert "torch.load" not in path.read_text()
+
+
+# --- a reader beside a writer ------------------------------------------------------------------
+
+
+def replaced_before_reading(folder: Path, times: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let a writer replace the model whenever a reader opens the tensors, so many times."""
+    real, saves = Path.read_bytes, [0]
+
+    def read_bytes(path: Path) -> bytes:
+        if path.suffix == ".safetensors" and saves[0] < times:
+            saves[0] += 1
+            i = saves[0]
+            write_model(folder, "TELL", {"i": i}, {"i": torch.tensor([i])})
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    return saves
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_model_replaced_while_it_is_read(
+    folder: Path, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced_before_reading(folder, times, monkeypatch)
+    saved = read_model(folder)
+    assert saved.config["i"] == saved.tensors["i"].item() == times
+
+
+def test_a_writer_that_never_rests_is_not_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = replaced_before_reading(folder, 1000, monkeypatch)
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        read_model(folder)
+    assert saves[0] < 100
+
+
+def test_tensors_that_are_really_missing_are_reported(folder: Path) -> None:
+    tensors_file(folder).unlink()
+    with pytest.raises(
+        ModelFileError, match=r"safetensors: cannot be read \(No such file.*fit again"
+    ):
+        read_model(folder)
+
+
+def test_a_folder_removed_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.suffix == ".safetensors":
+            shutil.rmtree(folder)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(ModelFileError, match="not a model folder"):
+        read_model(folder)
+
+
+# --- options changed after the fit -------------------------------------------------------------
+
+ROWS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)).numpy()
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_number_of_clusters_is_that_of_the_fit(tmp_path: Path, k: int) -> None:
+    model = tell.TELL(3, random_state=0).fit(ROWS)
+    model.set_params(n_clusters=k)
+    model.save(tmp_path / "model")
+    loaded = tell.load(tmp_path / "model")
+    assert loaded.n_clusters == 3
+    assert model.n_clusters == k  # saving changes no option
+    assert (loaded.predict(ROWS) == model.predict(ROWS)).all()
+    loaded.partial_fit(ROWS)
+
+
+def test_a_device_may_be_an_object(tmp_path: Path) -> None:
+    model = tell.TELL(3, random_state=0, device=torch.device("cpu")).fit(ROWS)  # type: ignore[arg-type]
+    model.save(tmp_path / "model")
+    loaded = tell.load(tmp_path / "model")
+    assert loaded.device == "cpu"
+    assert (loaded.predict(ROWS) == model.labels_).all()
+    write_model(tmp_path / "other", "DeepTELL", {"device": torch.device("cuda", 1)}, {})
+    assert read_model(tmp_path / "other").config == {"device": "cuda:1"}
 
 
 # --- other people's folders --------------------------------------------------------------------

@@ -49,7 +49,7 @@ def evaluate(y: ArrayLike, labels: ArrayLike) -> Scores:
     Parameters
     ----------
     y : array-like of shape (n,)
-        Known classes, of any type.
+        Known classes, of any type; `has_class` tells which rows have one.
     labels : array-like of shape (n,)
         Clusters; their names and number need not be those of the classes.
 
@@ -85,11 +85,18 @@ def has_class(y: ArrayLike) -> NDArray[np.bool_]:
     ([True, False, True], [True, False])
     """
     y = np.asarray(y)
-    if y.dtype.kind == "f":
-        return np.asarray(~np.isnan(y))
     if y.dtype == object:
-        return np.array([name is not None and name == name and name != "" for name in y], bool)
-    return np.asarray(y != "") if y.dtype.kind in "US" else np.ones(len(y), bool)
+        return np.array([_is_known(name) for name in y], bool)
+    if y.dtype.kind in "US":
+        return np.asarray(y != y.dtype.type())
+    return np.asarray(y == y)  # NaN, and NaT among dates, is not even itself
+
+
+def _is_known(name: object) -> bool:
+    try:
+        return name is not None and bool(name == name) and bool(name != "")
+    except TypeError:  # pandas' NA does not answer comparisons
+        return False
 
 
 def accuracy(y: ArrayLike, labels: ArrayLike) -> float:
@@ -133,6 +140,22 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.generic], NDArray
     if not len(y):
         raise InputError("classes and labels must hold at least one row, got none")
     for names in (y, labels):
-        if names.dtype == object and any(name is None for name in names):
-            raise InputError("classes and labels must all be known, got None; leave such rows out")
+        _check_names(names)
     return y, labels
+
+
+def _check_names(names: NDArray[np.generic]) -> None:
+    unknown = names[~has_class(names)].tolist()
+    if unknown:
+        raise InputError(
+            f"classes and labels must all be known, got {unknown[0]!r}; leave such rows out"
+        )
+    if names.dtype != object:
+        return
+    try:
+        np.unique(names)
+    except TypeError:
+        kinds = ", ".join(sorted({type(name).__name__ for name in names}))
+        raise InputError(
+            f"classes and labels must have an order, got {kinds} together; turn them into text"
+        ) from None

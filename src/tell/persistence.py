@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
@@ -25,6 +26,7 @@ from tell.exceptions import ModelFileError
 FORMAT = "tell-model"
 FORMAT_VERSION = 1
 _DESCRIPTION = "model.json"
+_LOOKS = 10  # at a folder that somebody else writes; a save takes far longer than a look
 
 
 class SavedModel(NamedTuple):
@@ -36,9 +38,11 @@ class SavedModel(NamedTuple):
 
 
 def _plain(value: Any) -> Any:
-    """Turn a number of NumPy into one that JSON knows."""
+    """Turn a number of NumPy or a device of torch into what JSON knows."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, torch.device):
+        return str(value)
     raise TypeError(f"metadata and options must be JSON, got {type(value).__name__}")
 
 
@@ -77,13 +81,7 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
     ModelFileError
         If the folder is missing, foreign, damaged or of a newer format.
     """
-    place = Path(folder)
-    description = _read_description(place)
-    file = place / _tensors_name(description["sha256"])
-    try:
-        payload = file.read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"{file}: cannot be read ({error.strerror}); fit again") from None
+    description, file, payload = _read_files(Path(folder))
     if hashlib.sha256(payload).hexdigest() != description["sha256"]:
         raise ModelFileError(
             f"{file} is damaged: its checksum differs; restore the folder or fit again"
@@ -93,6 +91,22 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
     except (SafetensorError, ValueError, KeyError) as error:
         raise ModelFileError(f"{file}: cannot be read ({error}); fit again") from None
     return SavedModel(description["kind"], description["config"], tensors)
+
+
+def _read_files(place: Path, looks: int = _LOOKS) -> tuple[dict[str, Any], Path, bytes]:
+    """The description, its tensors file and what that holds.
+
+    A save in another process may remove the tensors between the two reads. Then the description
+    names others by now: look again.
+    """
+    description = _read_description(place)
+    file = place / _tensors_name(description["sha256"])
+    try:
+        return description, file, file.read_bytes()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and looks > 1:
+            return _read_files(place, looks - 1)
+        raise ModelFileError(f"{file}: cannot be read ({error.strerror}); fit again") from None
 
 
 def _read_description(place: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
@@ -299,6 +300,69 @@ def test_a_closure_is_normalised_too(name: str) -> None:
     assert torch.equal(plain.weight, closed.weight)
 
 
+@pytest.mark.parametrize("as_keyword", [False, True])
+def test_lbfgs_calls_a_normalised_closure(as_keyword: bool) -> None:
+    model, lengths = layer(), []
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = model(points()).loss.mean()
+        loss.backward()
+        lengths.append(model.weight.grad.norm(dim=1))  # type: ignore[union-attr]
+        return loss
+
+    before = model.centers.detach().clone()
+    optimizer.step(closure=closure) if as_keyword else optimizer.step(closure)
+    assert len(lengths) > 1
+    assert (lengths[-1] - 0.2).abs().max() > 0.01  # it was normalised after the closure
+    assert_normalised_gradient(model)
+    assert_on_sphere(model)
+    assert not torch.equal(before, model.centers)
+
+
+class Own(torch.optim.Optimizer):
+    """An optimiser whose `step` takes what it likes."""
+
+    def __init__(self, params: Iterable[Tensor]) -> None:
+        super().__init__(params, {})
+        self.got: tuple[object, ...] = ()
+
+    def step(self, first: object = None, *more: object, **named: object) -> None:  # type: ignore[override]
+        self.got = (first, *more, *named.items())
+
+
+def test_other_optimisers_get_the_arguments_they_were_given() -> None:
+    near = layer()  # lives, but is not theirs
+    optimizer = Own([nn.Parameter(torch.ones(2))])
+    for arguments in ((0.1,), (len,), (len, True), (None, 3)):
+        optimizer.step(*arguments)
+        assert optimizer.got == arguments
+    optimizer.step(0.1, closure=len, lr=2)
+    assert optimizer.got == (0.1, ("closure", len), ("lr", 2))
+    assert near.weight.grad is None
+
+
+def test_own_arguments_of_a_step_with_the_layer_are_kept() -> None:
+    model = layer()
+    optimizer = Own(model.parameters())
+    model(points()).loss.mean().backward()
+    optimizer.step(0.1, "more", lr=2)  # no closure: the gradient is there already
+    assert optimizer.got == (0.1, "more", ("lr", 2))
+    assert_normalised_gradient(model)
+    for call in (lambda c: optimizer.step(c, True), lambda c: optimizer.step(True, closure=c)):
+        model.weight.grad = torch.ones_like(model.weight)
+        call(lambda: "loss")
+        wrapped = next(part for part in _flat(optimizer.got) if callable(part))
+        assert True in optimizer.got
+        assert wrapped() == "loss"
+        assert_normalised_gradient(model)
+
+
+def _flat(got: tuple[object, ...]) -> list[object]:
+    return [part for item in got for part in (item if isinstance(item, tuple) else (item,))]
+
+
 @pytest.mark.parametrize("name", ["SGD", "fused"])
 def test_loss_scaling_changes_nothing(name: str) -> None:
     plain, scaled = layer(), layer()
@@ -375,6 +439,33 @@ def test_moved_dtype() -> None:
     train(model, points(dtype=torch.float64), torch.optim.SGD(model.parameters(), lr=0.3))
     assert model(points(dtype=torch.float64)).loss.dtype == torch.float64
     assert_on_sphere(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+@pytest.mark.parametrize("d", [1, 2, 5, 64])
+def test_half_precision_stays_within_its_rounding(dtype: torch.dtype, alpha: float, d: int) -> None:
+    model = layer(d=d, dtype=dtype, alpha=alpha)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    for _ in range(60):
+        train(model, points(d=d, dtype=dtype), optimizer, steps=1)
+        lengths = model.weight.detach().float().norm(dim=1) / (2 * alpha)
+        assert (lengths - 1).abs().max() <= torch.finfo(dtype).eps
+        settled = model.weight.detach().clone()
+        model.project_()
+        assert torch.equal(model.weight, settled)  # what is rounded cannot come closer
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_full_precision_keeps_every_bit(dtype: torch.dtype) -> None:
+    model = layer(dtype=dtype)
+    train(model, points(dtype=dtype), torch.optim.SGD(model.parameters(), lr=0.3))
+    settled = model.weight.detach().clone()
+    model.set_centers_(model.centers)
+    assert torch.equal(model.weight, settled)
+    model.set_centers_(model.centers * (1 + 20 * torch.finfo(dtype).eps))
+    torch.testing.assert_close(model.weight, settled)
+    assert (model.centers.norm(dim=1) - 1).abs().max() < 4 * torch.finfo(dtype).eps
 
 
 def test_autocast_keeps_the_precision_of_the_scores() -> None:

@@ -165,8 +165,10 @@ class ClusterLayer(nn.Module):
     def project_(self) -> None:
         """Put the centres back on the sphere (figure 2b and 2c); those on it keep every bit."""
         if self.geometry == "sphere" and self.normalize_weight:
-            ratio = torch.linalg.vector_norm(self.weight, dim=1, keepdim=True) / (2 * self.alpha)
-            off = (ratio - 1).abs() > 16 * torch.finfo(ratio.dtype).eps
+            precise = torch.promote_types(self.weight.dtype, torch.float32)
+            length = torch.linalg.vector_norm(self.weight, dim=1, keepdim=True, dtype=precise)
+            ratio = length / (2 * self.alpha)
+            off = (ratio - 1).abs() > _tolerance(self.weight.dtype)
             self.weight.div_(torch.where(off & (ratio > 0), ratio, 1))
         self._projected_version = self._writes()
 
@@ -207,6 +209,15 @@ def unit(z: Tensor) -> Tensor:
     """Rows of unit length; a row of zeros has no direction, stays as it is and feels no force."""
     length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     return z / torch.where(length > 0, length, torch.inf)
+
+
+def _tolerance(dtype: torch.dtype) -> float:
+    """How far off the sphere a centre may be: rounding alone must not make it move again.
+
+    In half precision 16 roundings would be a drift that scores feel; one is what it can keep.
+    """
+    eps = torch.finfo(dtype).eps
+    return max(eps, min(16 * eps, 1e-3))
 
 
 def _margin(scores: Tensor) -> Tensor:
@@ -264,18 +275,23 @@ def _before_step(
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Normalise gradients; `step(closure)` computes them only when it calls the closure."""
     layers = _layers_of(optimizer)
+    if not layers:  # the step is none of our business
+        return None
     closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-    if closure is None:
+    if not callable(closure):  # some optimisers take a number or a flag there
         _normalize_gradients(optimizer, layers)
         return None
-    return args[:1], {**kwargs, "closure": _with_normalized_gradients(closure, optimizer, layers)}
+    normalized = _with_normalized_gradients(closure, optimizer, layers)
+    if "closure" in kwargs:
+        return args, {**kwargs, "closure": normalized}
+    return (args[0], normalized, *args[2:]), kwargs
 
 
 def _with_normalized_gradients(
-    closure: Callable[[], Any], optimizer: Optimizer, layers: list[ClusterLayer]
-) -> Callable[[], Any]:
-    def normalized() -> Any:
-        loss = closure()
+    closure: Callable[..., Any], optimizer: Optimizer, layers: list[ClusterLayer]
+) -> Callable[..., Any]:
+    def normalized(*args: Any, **kwargs: Any) -> Any:
+        loss = closure(*args, **kwargs)
         _normalize_gradients(optimizer, layers)
         return loss
 

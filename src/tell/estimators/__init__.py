@@ -38,7 +38,8 @@ def __getattr__(name: str) -> object:
 def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
     """Read a model that `save` wrote.
 
-    Nothing in the folder is executed or unpickled.
+    Weights are never unpickled. A `DeepTELL` with networks of your own imports and calls the class
+    or function that the folder names: load such folders only from people you trust.
     """
     saved = read_model(folder)
     if saved.kind not in _KINDS:

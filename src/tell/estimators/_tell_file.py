@@ -27,7 +27,9 @@ _CSR = ("data", "indices", "indptr")
 
 def describe(model: TELL) -> dict[str, Any]:
     """Everything that is not a tensor, as plain JSON."""
-    options = model.get_params()
+    state = model._fitted_state()
+    # `set_params` may ask the next fit for another number; the file is about this one.
+    options = model.get_params() | {"n_clusters": len(state.centers)}
     if not isinstance(options["init"], str):
         options["init"] = np.asarray(options["init"]).tolist()
     options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
@@ -36,7 +38,6 @@ def describe(model: TELL) -> dict[str, Any]:
     learned = {name: getattr(model, name) for name in _PLAIN if hasattr(model, name)}
     if hasattr(model, "feature_names_in_"):
         learned["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
-    state = model._fitted_state()
     return {
         "options": options,
         "learned": learned,

@@ -21,6 +21,9 @@ except ImportError:
     ) from None
 
 
+LONGEST = 1e18  # of a row: float32 still holds squared distances, and sums of many
+
+
 class RiverTELL(base.Clusterer):
     """`TELL` as a clusterer of river: `learn_one` and `predict_one` on dictionaries.
 
@@ -29,7 +32,8 @@ class RiverTELL(base.Clusterer):
     are predicted to be in cluster 0.
 
     The features are those of the rows in the first batch. One that is missing later counts as 0,
-    one that appears later is left aside.
+    one that appears later is left aside. A row that cannot be learned is refused and leaves no
+    trace; if a whole batch fails after all, the error is raised once and the batch is dropped.
 
     Parameters
     ----------
@@ -83,15 +87,34 @@ class RiverTELL(base.Clusterer):
 
     def learn_one(self, x: dict[Hashable, Any]) -> None:
         """Take one row; every `batch_rows` rows the centres move."""
-        try:
-            usable = math.isfinite(sum(x.values()))
-        except TypeError:
-            usable = False
-        if not usable:
-            raise InputError(f"features must be finite numbers, got {x!r}; encode or fill them")
+        self._check(x)
         self._waiting.append(dict(x))
-        if len(self._waiting) >= (self.batch_rows if self._features else self.n_clusters):
+        if len(self._waiting) < (self.batch_rows if self._features else self.n_clusters):
+            return
+        try:
             self._learn()
+        except Exception:
+            # The first rows may only lack others beside them, so they wait for some more; apart
+            # from that a batch that fails would fail for ever.
+            if self._features or len(self._waiting) >= self.n_clusters + self.batch_rows:
+                self._waiting = []
+            raise
+
+    def _check(self, x: dict[Hashable, Any]) -> None:
+        """Refuse a row before it waits: later it would take its whole batch with it."""
+        try:
+            length = math.hypot(*x.values())
+        except (TypeError, ValueError, OverflowError):
+            length = math.nan
+        if not math.isfinite(length):
+            raise InputError(f"features must be finite numbers, got {x!r}; encode or fill them")
+        if length <= LONGEST:
+            return
+        if math.hypot(*(x.get(name, 0.0) for name in self._features or x)) > LONGEST:
+            raise InputError(
+                f"features must make a row of length {LONGEST:g} at most, got {x!r}; "
+                "scale them down"
+            )
 
     def _learn(self) -> None:
         # Sorted, so that the order of keys in a dictionary makes no difference.
