@@ -112,10 +112,11 @@ def _read_files(place: Path, looks: int = _LOOKS) -> tuple[dict[str, Any], Path,
 def _read_description(place: Path) -> dict[str, Any]:
     try:
         found = json.loads((place / _DESCRIPTION).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        lack = "it is a file" if place.is_file() else f"it has no {_DESCRIPTION}"
         raise ModelFileError(
-            f"{place} is not a model folder: it has no {_DESCRIPTION}; write one with "
-            "model.save(folder) or `tell fit --out`"
+            f"{place} is not a model folder: {lack}; write one with model.save(folder) or "
+            "`tell fit --out`"
         ) from None
     except OSError as error:
         raise ModelFileError(f"{place}: cannot be read ({error.strerror})") from None

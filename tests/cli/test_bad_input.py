@@ -28,6 +28,8 @@ GOOD = "a,b\n1,2\n2,1\n3,3\n"
         ("a,b\n1,2\n,3\n4,5\n", ["--one-hot"], ["row 1", "'a'", "--impute"]),
         ("a,b\n1,\n2,\n3,\n", ["--impute", "mean"], ["'b'", "--drop b"]),
         ("a,b\n1,2,3\n2,1\n", [], ["row 0", "3 fields"]),
+        ("a;b\n1,5;2\n2;1\n", [], ["row 0", "'1,5'", "decimal point"]),
+        ("a;b\n1.000,5;2\n2;1\n", [], ["row 0", "'1.000,5'", "decimal point"]),
         ("a,b\n0,0\n0,0\n0,0\n", [], ["zero", "euclidean"]),
         ("a,b\n1,2\n", [], ["2", "1", "rows"]),
         ("", [], ["row", "none"]),
@@ -46,6 +48,35 @@ def test_tables_that_cannot_be_clustered(
     for part in parts:
         assert part in line
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_nothing_is_written_over_the_data(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    table = iris_csv(tmp_path / "flowers.csv")
+    (tmp_path / "many").mkdir()
+    iris_csv(tmp_path / "many" / "part.csv")
+    table.with_suffix(".html").symlink_to(table)
+    before = contents(tmp_path)
+    for words in (
+        ("predict", "model", "flowers.csv", "--out", "flowers.csv"),
+        ("predict", "model", "./flowers.csv", "--out", table),
+        ("predict", "model", "flow*.csv", "--out", "flowers.csv"),
+        ("predict", "model", "many", "--out", "many/part.csv"),
+        ("explain", "model", "flowers.csv", "--out", "flowers.html"),
+    ):
+        assert "is the data itself" in tell(*words).failed(), words
+    for words in (
+        ("explain", "model", "flowers.csv", "--out", "flowers.csv"),
+        ("explain", "model", "flowers.csv", "--out", "model/model.json"),
+        ("compare", "flowers.csv", "-k", 3, "--html", "flowers.csv"),
+    ):
+        assert "must end in .html" in tell(*words).failed(), words
+    assert contents(tmp_path) == before
+
+
+def test_a_file_in_place_of_a_model_is_told(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    iris_csv(tmp_path / "flowers.csv")
+    line = tell("predict", "flowers.csv", "model").failed()
+    assert "flowers.csv is not a model folder: it is a file" in line
 
 
 def test_files_that_are_not_what_they_seem(tell: Tell, tmp_path: Path) -> None:

@@ -45,6 +45,26 @@ def test_compare_ranks_and_writes_everything(table, tmp_path):
     assert "60 rows, 3 features (raw), 3 clusters, 2 seeds" in document["facts"]
 
 
+def test_gaps_text_and_units_are_treated_as_in_a_fit(tmp_path):
+    """One wide column would decide alone; rows without a class are not scored."""
+    rng = np.random.default_rng(0)
+    lines = ["a,wide,colour,kind"]
+    for i in range(60):
+        kind, colour = i // 30, "red" if i // 30 else "blue"
+        a = "" if i == 3 else f"{10 * kind + rng.normal():.3f}"
+        label = "" if i % 10 == 0 else f"kind{kind}"
+        lines.append(f"{a},{1000 * rng.normal():.1f},{colour},{label}")
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines) + "\n")
+    options = (path, "-k", 2, "--label", "kind", "--seeds", 1, "--threads", 1, "-m", "kmeans")
+    options = (*options, "--impute", "mean", "--one-hot", "--out", tmp_path / "out", "-q", "--json")
+    raw, standard = run(*options), run(*options, "--standardize")
+    assert raw.exit_code == standard.exit_code == 0, raw.output + standard.output
+    scores = [json.loads(done.stdout)["rows"][0]["measures"]["acc"][0] for done in (raw, standard)]
+    assert scores[0] < 0.8
+    assert scores[1] == 1.0
+
+
 def test_a_failed_method_says_why_and_the_command_goes_on(table, tmp_path):
     result = run(
         table, "-k", 3, "--label", "kind", "-m", "kmeans", "--memory-limit", 0.1,

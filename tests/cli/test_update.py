@@ -198,6 +198,20 @@ def test_what_was_learned_before_a_bad_row_is_saved(tmp_path: Path, flower_model
     assert load(flower_model).metadata_["rows_seen"] == 250
 
 
+def test_a_finished_file_is_not_learned_twice_by_resume(
+    tell: Tell, tmp_path: Path, flower_model: Path
+) -> None:
+    """So that a script can always pass it; rows that were appended meanwhile are learned."""
+    table = iris_csv(tmp_path / "new.csv")
+    tell("update", flower_model, "new.csv").worked()
+    done = tell("update", flower_model, "new.csv", "--resume")
+    assert "learned from 0 rows; the model has now seen 300" in done.worked()
+    assert "new.csv was learned to its end, 150 rows" in done.err
+    table.write_text(table.read_text() + table.read_text().splitlines()[1] + "\n")
+    done = tell("update", flower_model, "new.csv", "--resume")
+    assert "learned from 1 rows; the model has now seen 301" in done.worked()
+
+
 def test_a_half_life_is_not_for_deep_models(tell: Tell, tmp_path: Path) -> None:
     iris_csv(tmp_path / "flowers.csv")
     tell("fit", "flowers.csv", "-k", 3, "--label", "species", "--deep", "--out", "deep").worked()

@@ -121,6 +121,14 @@ def test_array_files_are_read_in_chunks(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     np.savez_compressed(tmp_path / "both.npz", X=X, y=Y)
     np.savez(tmp_path / "one.npz", X.reshape(-1, 8, 8))
+    np.savez(tmp_path / "columns.npz", X=np.asfortranarray(X), y=Y)  # as of a pandas frame
+    by_columns = open_source(tmp_path / "columns.npz", chunk_rows=100)
+    np.testing.assert_array_equal(by_columns.read().X, X.astype(np.float32))
+    np.testing.assert_array_equal(by_columns.read().y, Y)
+    np.savez(tmp_path / "images.npz", np.asfortranarray(X.reshape(-1, 8, 8)))
+    np.testing.assert_array_equal(
+        open_source(tmp_path / "images.npz").read().X, X.astype(np.float32)
+    )
     assert_chunks(list(open_source(tmp_path / "rows.npy", chunk_rows=500).chunks()), X, 500)
     both = open_source(tmp_path / "both.npz", chunk_rows=500)
     assert_chunks(list(both.chunks()), X, 500)

@@ -64,6 +64,16 @@ def test_degenerate_rows_still_give_a_partition(x: torch.Tensor) -> None:
     torch.testing.assert_close(found.sum(1), torch.ones(len(x)))
 
 
+def test_a_few_equal_rows_are_no_cluster() -> None:
+    """A component for them alone is the likeliest of all: as narrow as is allowed."""
+    random = np.random.default_rng(0)
+    middles = ([0, 0, 0, 0], [4, 0, 0, 0], [0, 4, 0, 0])
+    groups = [random.normal(middle, 1, (200, 4)) for middle in middles]
+    points = np.concatenate([*groups, np.tile([0, 0, 10.0, 0], (3, 1))])
+    found = mixture(points, 3, seed=0).argmax(1).numpy()
+    assert np.bincount(found, minlength=3).min() > 150
+
+
 def test_the_likeliest_mixture_finds_elongated_groups() -> None:
     rng = np.random.default_rng(0)
     sticks = [rng.normal([0, 3 * i], [1.0, 0.2], size=(200, 2)) for i in range(3)]

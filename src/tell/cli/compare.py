@@ -13,6 +13,7 @@ from tell.cli.console import err, out, plain, print_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tell.data.chunks import Source
     from tell.experiments.compare import Row, Task
     from tell.experiments.compare_process import Limits, Run
 
@@ -73,6 +74,16 @@ def command(
     columns: options.Columns = None,
     drop: options.Drop = None,
     label: options.Label = None,
+    impute: options.Impute = None,
+    one_hot: options.OneHot = False,
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Bring every column to mean 0 and deviation 1 first, for all methods.",
+            rich_help_panel="Data",
+        ),
+    ] = False,
     folder: Annotated[
         Path,
         typer.Option(
@@ -103,16 +114,27 @@ def command(
     \b
     [bold]Examples[/]
       tell compare digits -k 10 --methods kmeans,lsc-k,tell --seeds 3
-      tell compare flowers.csv -k 3 --label species --html compare.html
+      tell compare flowers.csv -k 3 --label species --standardize --html compare.html
       tell compare mnist -k 10 --features ae --sample 5000 --time-limit 1800
     """
+    from tell.cli.rows import open_new
+    from tell.cli.writers import check_page
     from tell.experiments.compare import chosen_methods, compare, rank
     from tell.experiments.compare_page import write_page
     from tell.experiments.compare_process import Limits
 
+    check_page(html, data)
     chosen = chosen_methods(methods)
     limits = Limits(seconds, gigabytes, threads)
-    task = _task(data, clusters, features, columns, drop, label)
+    source, _ = open_new(
+        data,
+        columns=options.names(columns),
+        drop=options.names(drop),
+        label=label,
+        impute=impute,
+        one_hot=one_hot,
+    )
+    task = _task(source, clusters, features, standardize=standardize)
     if not quiet:
         _announce_memory(task, chosen, sample)
     with _LiveTable(chosen, seeds, visible=not quiet) as live:
@@ -139,23 +161,15 @@ def command(
         raise typer.Exit(1)
 
 
-def _task(
-    data: str,
-    clusters: int,
-    features: str,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    label: str | None,
-) -> Task:
-    from tell.data.sources import open_source
+def _task(source: Source, clusters: int, features: str, *, standardize: bool) -> Task:
+    from sklearn.preprocessing import StandardScaler
+
     from tell.experiments.compare import Task
     from tell.experiments.compare_features import features_of
 
-    source = open_source(
-        data, columns=options.names(columns), drop=options.names(drop), label=label
-    )
     rows = source.read()
-    X = features_of(rows.X, features)
+    X = StandardScaler().fit_transform(rows.X) if standardize else rows.X
+    X = features_of(X, features)
     shape = source.shape if features == "raw" else ()
     return Task(source.name, X, rows.y, clusters, shape, features)
 

@@ -74,8 +74,10 @@ def command(
     """
     from tell import load
     from tell.cli.rows import held, open_like
+    from tell.cli.writers import check_page
     from tell.explain import compare, explain, write_report
 
+    check_page(target, data)
     fitted = load(model)
     source = open_like(fitted, data, label=label)
     older = older_rows = None
@@ -138,6 +140,9 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
     """Print why one row is where it is."""
     out.print(f"[bold]{_text(point.summary)}[/]\n")
     _print_attention(point)
+    if point.cluster == point.runner_up:  # the only one
+        out.print()
+        return
     if not is_image:
         out.print(f"\n[bold]Contributions to the margin against cluster {point.runner_up}[/]")
         _print_contributions(point, n)
@@ -163,7 +168,8 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
 
 def _print_attention(point: PointFacts) -> None:
     grid = table("cluster", "attention", "", "squared distance", text=("",))
-    for j in point.attention.argsort()[::-1][:5].tolist():
+    # By distance: attention has many equal zeros.
+    for j in point.squared_distances.argsort(kind="stable")[:5].tolist():
         share = float(point.attention[j])
         bar = "█" * round(20 * share)
         grid.add_row(str(j), f"{share:.1%}", bar, f"{point.squared_distances[j]:.4g}")

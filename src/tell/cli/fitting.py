@@ -92,11 +92,13 @@ def advice(source: Source) -> str | None:
     widest, narrowest = int(widths.argmax()), int(np.where(widths > 0, widths, np.inf).argmin())
     if not widths[widest] > MUCH_WIDER * widths[narrowest] > 0:
         return None
+    name = source.feature_names[widest]
+    remedy = "--standardize gives all columns the same weight"
+    if not name:
+        remedy = "it looks like the numbers of the rows: --drop '' leaves it out"
     return (
-        f"note: column {source.feature_names[widest]!r} spreads "
-        f"{widths[widest] / widths[narrowest]:,.0f} times as wide as "
-        f"{source.feature_names[narrowest]!r} and decides almost alone; --standardize gives all "
-        "columns the same weight"
+        f"note: column {name!r} spreads {widths[widest] / widths[narrowest]:,.0f} times as wide as "
+        f"{source.feature_names[narrowest]!r} and decides almost alone; {remedy}"
     )
 
 

@@ -49,9 +49,10 @@ class Learning:
         interrupted = self._metadata.get("update") or {}
         # A stream that starts again brings new rows; only a file has some that were learned.
         same = source.rereadable and interrupted.get("data") == source.name
-        same &= not interrupted.get("finished", True)
-        self._unfinished = int(interrupted["rows"]) if same else 0
-        self._pass_over = self._unfinished if resume else 0
+        finished = bool(interrupted.get("finished", True))
+        self._unfinished = int(interrupted["rows"]) if same and not finished else 0
+        self._pass_over = int(interrupted["rows"]) if same and resume else 0
+        self._done = same and finished and resume
         self._data, self._score = source.name, score
         self.rows = self.saved = self._skipped = self._drifts = 0
         self._position = self._pass_over
@@ -65,6 +66,9 @@ class Learning:
         if self._unfinished:
             text += f"; the last update with {self._data} was saved after {self._unfinished:,} rows"
             text += ", going on there" if self._pass_over else " (--resume goes on there)"
+        if self._done:
+            text += f"; {self._data} was learned to its end, {self._pass_over:,} rows: only rows "
+            text += "behind them are learned (without --resume all are learned again)"
         return text
 
     def take(self, chunk: Chunk) -> None:

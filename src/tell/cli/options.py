@@ -160,7 +160,10 @@ def names(values: list[str] | None) -> list[str] | None:
 
     >>> names(["a,b", '"c,d"'])
     ['a', 'b', 'c,d']
+    >>> names([""])  # the column of an index that was written without a name
+    ['']
     """
     if not values:
         return None
-    return [name.strip() for row in csv.reader(values, skipinitialspace=True) for name in row]
+    rows = (next(csv.reader([value], skipinitialspace=True), [""]) for value in values)
+    return [name.strip() for row in rows for name in row]

@@ -60,7 +60,7 @@ def command(
     from tell.cli.rows import open_like, watched
     from tell.cli.writers import check_target, label_writer
 
-    check_target(target, many_columns=proba or distances)
+    check_target(target, data, many_columns=proba or distances)
     fitted = load(model)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS)
     tally = Tally()

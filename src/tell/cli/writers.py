@@ -9,6 +9,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from glob import glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -95,18 +96,40 @@ _WRITERS: dict[str, Callable[[Any], Writer]] = {
 }
 
 
-def check_target(path: Path | None, *, many_columns: bool) -> None:
-    """Say before the work that a file of this name cannot be written."""
+def check_target(path: Path | None, data: str, *, many_columns: bool) -> None:
+    """Say before the work that labels of `data` cannot be written to a file of this name."""
     if path is None:
         return
     if path.suffix.lower() not in _WRITERS:
         raise InputError(f"{path}: --out must end in {', '.join(_WRITERS)}; rename it")
     if many_columns and path.suffix.lower() == ".npy":
         raise InputError(f"{path}: a .npy holds labels only; use .csv, .parquet or .npz instead")
+    _check_place(path, data)
+
+
+def check_page(path: Path | None, data: str) -> None:
+    """Say before the work that a page about `data` cannot be written to a file of this name."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: a page must end in .html; rename it")
+    _check_place(path, data)
+
+
+def _check_place(path: Path, data: str) -> None:
     if path.is_dir():
-        raise InputError(f"{path} is a folder; --out must name a file in it")
+        raise InputError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} does not exist; make that folder first")
+    found = map(Path, glob(data, recursive=True))  # noqa: PTH207 (the pattern may be absolute)
+    if path.exists() and any(_holds(read, path) for read in (Path(data), *found)):
+        raise InputError(f"{path} is the data itself; choose another file to write to")
+
+
+def _holds(read: Path, path: Path) -> bool:
+    if read.is_dir():
+        return path.resolve().is_relative_to(read.resolve())
+    return read.exists() and read.samefile(path)
 
 
 @contextmanager

@@ -131,24 +131,34 @@ class NpzSource(Source):
             self._label = _label_key(archive, choice.label, path)
             with archive.open(f"{self._key}.npy") as member:
                 shape, fortran, dtype = _npy_header(member, path)
-        if fortran:
-            raise InputError(f"{path}: array {self._key!r} is stored by columns; save it C-ordered")
-        self._row_shape, self._dtype = shape[1:], dtype
+        self._shape, self._by_columns, self._dtype = shape, fortran, dtype
         sample = sample_shape(shape, dtype, str(path))
         super().__init__(str(path), sample, chunk_rows=chunk_rows, n_rows=shape[0])
 
     def _rows(self) -> Iterator[Chunk]:
-        rows = self.n_rows or 0
-        row_bytes = self._dtype.itemsize * self.n_features
         y = self._labels()
         with _members(self._path) as archive, archive.open(f"{self._key}.npy") as member:
             _npy_header(member, self._path)
-            for start in range(0, rows, self.chunk_rows):
-                count = min(self.chunk_rows, rows - start)
-                raw = _read_exactly(member, count * row_bytes, self._path)
-                part = np.frombuffer(raw, self._dtype).reshape(count, -1)
+            start = 0
+            for part in self._parts(member):
                 X = finite(as_float32(part, self.name), name=self.name, start=start, columns=None)
-                yield Chunk(X, None if y is None else y[start : start + count], start)
+                yield Chunk(X, None if y is None else y[start : start + len(X)], start)
+                start += len(X)
+
+    def _parts(self, member: IO[bytes]) -> Iterator[NDArray[Any]]:
+        """Give rows chunk by chunk. What is stored by columns has none before all is read."""
+        rows, row_bytes = self._shape[0], self._dtype.itemsize * self.n_features
+        if self._by_columns:
+            raw = _read_exactly(member, rows * row_bytes, self._path)
+            whole = np.frombuffer(raw, self._dtype).reshape(self._shape, order="F")
+            for start in range(0, rows, self.chunk_rows):
+                part = whole[start : start + self.chunk_rows]
+                yield part.reshape(len(part), -1)
+            return
+        for start in range(0, rows, self.chunk_rows):
+            count = min(self.chunk_rows, rows - start)
+            raw = _read_exactly(member, count * row_bytes, self._path)
+            yield np.frombuffer(raw, self._dtype).reshape(count, -1)
 
     def _labels(self) -> NDArray[Any] | None:
         if self._label is None:

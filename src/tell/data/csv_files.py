@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from tell.data.tables import TableSource, text_remedy
 from tell.exceptions import InputError
 
 _DELIMITERS = ",;\t|"
+_COMMA = re.compile(r"[+-]?\d[\d.]*,[\d,]*\d(\.\d+)?")  # 5,1 or 1.000,5 or 1,000 or 1,000.5
 _READ_BYTES = 8 << 20
 _SPAN_BYTES = 1 << 20  # of a block for shuffled reading
 
@@ -199,9 +201,11 @@ def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | No
     for position in features:
         if fields[position].strip() and not _is_number(fields[position]):
             column = names[position]
+            comma = _COMMA.fullmatch(fields[position].strip())
+            remedy = "numbers have a decimal point and no commas; convert the file"
             return (
                 f"holds {fields[position]!r} in column {column!r}, which must be a number; "
-                f"{text_remedy(column)}"
+                f"{remedy if comma else text_remedy(column)}"
             )
     return None
 

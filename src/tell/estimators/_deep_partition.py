@@ -142,15 +142,27 @@ def spectral_start(graph: sp.csr_array, dimensions: int, seed: int) -> Tensor:
 def mixture(points: Floats, n_clusters: int, seed: int) -> Tensor:
     """Return the memberships (n, k) of the likeliest Gaussian mixture among several starts."""
     sample = np.random.default_rng(seed).permutation(len(points))[:MIXTURE_ROWS]
-    best: GaussianMixture | None = None
-    for labels in _candidates(points[sample], n_clusters, seed):
-        fitted = _fit_mixture(points[sample], labels, n_clusters)
-        if fitted and (best is None or fitted.lower_bound_ > best.lower_bound_):
-            best = fitted
+    starts = _candidates(points[sample], n_clusters, seed)
+    fits = (_fit_mixture(points[sample], labels, n_clusters) for labels in starts)
+    sound = {
+        fitted: (_least_rows(fitted, len(sample)) > points.shape[1], fitted.lower_bound_)
+        for fitted in fits
+        if fitted is not None
+    }
+    best = max(sound, key=sound.__getitem__, default=None)
     if best is not None:
         best = _fit_mixture(points, best.predict(points), n_clusters) or best
         return torch.from_numpy(best.predict_proba(points)).float()
     return _one_hot(_k_means(torch.from_numpy(points), n_clusters, seed), n_clusters)
+
+
+def _least_rows(fitted: GaussianMixture, n_rows: int) -> float:
+    """How many of the rows the smallest component has.
+
+    One that has no more of them than dimensions is as likely as its smallest variances allow, and
+    would win over mixtures of real clusters.
+    """
+    return float(fitted.weights_.min() * n_rows)
 
 
 def _candidates(points: Floats, n_clusters: int, seed: int) -> Iterator[Labels]:

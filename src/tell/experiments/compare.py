@@ -27,6 +27,7 @@ from sklearn.metrics import adjusted_rand_score
 from tell.baselines import METHODS, names
 from tell.exceptions import ParameterError
 from tell.experiments.compare_process import Job, Limits, Run, supervise
+from tell.metrics import has_class
 
 OWN_METHODS = ("tell", "deep-tell")
 RUNS_FILE = "runs.jsonl"
@@ -99,6 +100,7 @@ class Task:
         digest = hashlib.sha256(np.ascontiguousarray(self.X).tobytes())
         if self.y is not None:
             digest.update(np.unique(self.y, return_inverse=True)[1].astype(np.int64).tobytes())
+            digest.update(has_class(self.y).tobytes())  # rows without one are not scored
         digest.update(json.dumps([self.n_clusters, self.features, self.X.shape]).encode())
         return digest.hexdigest()[:16]
 

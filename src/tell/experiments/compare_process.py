@@ -17,6 +17,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.metrics import has_class
+
 POLL_SECONDS = 0.1
 
 
@@ -92,9 +94,12 @@ class Job:
         rows, classes = scratch / "rows.npy", scratch / "classes.npy"
         np.save(rows, X)
         if y is not None:
-            np.save(classes, np.unique(y, return_inverse=True)[1])
-        known = None if y is None else str(classes)
-        return cls(str(rows), known, n_clusters, tuple(shape), limits)
+            known = has_class(y)  # the others get -1 and are not scored
+            numbers = np.full(len(y), -1)
+            numbers[known] = np.unique(np.asarray(y)[known], return_inverse=True)[1]
+            np.save(classes, numbers)
+        file = None if y is None else str(classes)
+        return cls(str(rows), file, n_clusters, tuple(shape), limits)
 
     def of(self, method: str, sample: int | None, fingerprint: str, labels_folder: Path) -> Job:
         """The same rows for one method."""

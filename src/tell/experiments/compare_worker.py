@@ -63,15 +63,16 @@ def run_seed(job: Job, X: NDArray[Any], y: NDArray[Any] | None, seed: int) -> Ru
     """Fit once and measure; whatever the method raises becomes the reason of a failed run."""
     images = job.method == "deep-tell" and len(job.shape) > 1
     rows = X.reshape(-1, *job.shape) if images else X
-    started = time.perf_counter()
     try:
-        model = build(job, seed)
+        model = build(job, seed)  # imports what the method needs: not its time
+        started = time.perf_counter()
         labels = np.asarray(model.fit_predict(rows), dtype=np.int64)
     except Exception as error:  # any failure of a method is a result of the comparison
         reason = " ".join(str(error).split()) or type(error).__name__
         return job.run(seed, "failed", reason=reason)
     seconds, peak = time.perf_counter() - started, peak_megabytes()
-    scores = {} if y is None else evaluate(y, labels).as_dict()
+    known = np.zeros(0, dtype=bool) if y is None else y >= 0
+    scores = evaluate(y[known], labels[known]).as_dict() if y is not None and known.any() else {}
     measures = {**scores, **internal_measures(X, labels), "seconds": seconds, "peak_mb": peak}
     file = f"{job.fingerprint}-{job.method}-{seed}.npy"
     np.save(Path(job.labels_folder) / file, labels)
