@@ -93,10 +93,10 @@ def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
 
 def test_a_row_with_more_seeds_in_one_column_is_whole(tmp_path: Path) -> None:
     spec = load_spec("table1")
+    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)])
+    assert "Runs per cell: 1 of 1 to 2 (VaDE)." in build_table(spec, CPU, tmp_path).notes
     fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 2)
-    assert "Runs per cell: 1 to 2 of 1 to 3 (VaDE)." in build_table(spec, CPU, tmp_path).notes
-    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 3)
-    assert "Runs per cell: 1 to 3 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+    assert "Runs per cell: 1 to 2 (VaDE)." in build_table(spec, CPU, tmp_path).notes
 
 
 def test_the_others_standing_is_told(tmp_path: Path) -> None:
