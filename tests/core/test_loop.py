@@ -262,6 +262,57 @@ def test_deadline_stops_after_a_step() -> None:
     assert time.monotonic() - started < 5
 
 
+class Sleep(Hook):
+    """Lets the deadline pass in one step."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def on_step_end(self, loop: Loop, losses: Losses) -> None:
+        self.left -= 1
+        if self.left == 0:
+            loop.deadline = time.monotonic()
+            time.sleep(0.01)
+
+
+def dropout_loop(**options: object) -> Loop:
+    torch.manual_seed(0)
+    encoder, decoder = fully_connected((1, 8, 8), 4)
+    objective = Clustering(encoder, ClusterLayer(4, 3), decoder)
+    optimizer = torch.optim.Adam(objective.parameters(), lr=1e-3)
+    return Loop(objective, Batches(digits(), 64), optimizer, epochs=3, **options)
+
+
+@pytest.mark.parametrize("after", [1, 4, 6])  # within an epoch, at its end, in the next one
+def test_a_run_that_met_its_deadline_goes_on_bit_for_bit(after: int, tmp_path: Path) -> None:
+    whole = dropout_loop()
+    whole.run()
+    file = tmp_path / "run.safetensors"
+    first = dropout_loop(checkpoint=file, hooks=[Sleep(after)])
+    first.run()
+    assert first.stopped == "max_time"
+    assert first.position == divmod(after, 4)
+    assert read_checkpoint(file)[1]["stopped"] is None
+    second = dropout_loop(checkpoint=file)
+    second.run()
+    assert second.stopped is None
+    for name, value in whole.objective.state_dict().items():
+        assert torch.equal(value, second.objective.state_dict()[name]), name
+
+
+def test_the_last_step_ends_a_run_whatever_the_deadline() -> None:
+    loop = dropout_loop(hooks=[Sleep(12)])
+    assert len(loop.run()) == 3
+    assert loop.stopped is None
+
+
+def test_the_least_steps_are_taken_after_the_deadline_too() -> None:
+    loop = dropout_loop(deadline=time.monotonic() - 1, least_steps=6)
+    loop.run()
+    assert loop.position == (1, 2)
+    assert loop.stopped == "max_time"
+
+
 def test_hooks_see_every_event_and_rate_follows_its_schedule() -> None:
     class Watch(Hook):
         def __init__(self) -> None:

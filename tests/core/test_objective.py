@@ -10,6 +10,7 @@ from tell.core.batches import Batch
 from tell.core.layer import ClusterLayer
 from tell.core.objective import Clustering, squared_error, table_loss
 from tell.core.schedule import Always, ByBatch, ByEpoch, Feels, constant_rate, cosine_rate
+from tell.exceptions import InputError
 
 
 def linear_objective(alternation: object) -> Clustering:
@@ -70,3 +71,13 @@ def test_table_loss_of_perfect_clusters() -> None:
 def test_rates_start_full() -> None:
     assert constant_rate(0.7) == cosine_rate(0.0) == 1.0
     assert cosine_rate(0.5) == pytest.approx(0.5)
+
+
+def test_squared_error_does_not_broadcast() -> None:
+    x = torch.rand(3, 1, 2, 2)
+    usual = squared_error(x, torch.zeros(3, 1, 2, 2))
+    for shape in ((3, 2, 2), (3, 4)):
+        assert torch.equal(squared_error(x, torch.zeros(shape)), usual)
+    for shape in ((3, 3), (1, 1, 2, 2), (6, 2), (3, 1)):
+        with pytest.raises(InputError, match="reconstruction"):
+            squared_error(x, torch.zeros(shape))

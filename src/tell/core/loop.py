@@ -35,6 +35,8 @@ from tell.progress import progress
 
 Record = dict[str, Any]
 
+OUT_OF_TIME = "max_time"
+
 
 class Hook:
     """Watch or stop a loop: override what you need; `loop.stop("why")` ends it after the epoch."""
@@ -85,7 +87,10 @@ class Loop:
     facts : dict, optional
         JSON-able things to keep in the checkpoint.
     deadline : float, optional
-        `time.monotonic()` at which to stop, after any step.
+        `time.monotonic()` at which to stop, after any step. The checkpoint is then written, and a
+        run with a later deadline goes on from it.
+    least_steps : int
+        Steps to take whatever the deadline says.
     compiled : bool
         Compile the objective's losses with `torch.compile` and, if the rate is constant, the
         optimiser's step.
@@ -131,6 +136,7 @@ class Loop:
         checkpoint_seconds: float = 60.0,
         facts: dict[str, Any] | None = None,
         deadline: float | None = None,
+        least_steps: int = 0,
         compiled: bool = False,
         name: str = "train",
         visible: bool = False,
@@ -146,6 +152,7 @@ class Loop:
         self.checkpoint_seconds = checkpoint_seconds
         self.facts = facts or {}
         self.deadline = deadline
+        self.least_steps = least_steps
         self.name = name
         self.visible = visible
         self.history: list[Record] = []
@@ -168,7 +175,13 @@ class Loop:
         self.objective.train()
         total = self.epochs * self.batches.steps
         with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
-            while self._epoch < self.epochs and self.stopped is None:
+            # A hook's stop lets the epoch end, also one that was interrupted after the stop.
+            while self._epoch < self.epochs and (self.stopped is None or self._step > 0):
+                if self._overdue():
+                    # Written first: to the file this is a run that goes on.
+                    self._write_if_due(after=0.0)
+                    self.stop(OUT_OF_TIME)
+                    break
                 self._run_epoch(bar.update)
         return self.history
 
@@ -205,8 +218,7 @@ class Loop:
             for hook in self.hooks:
                 hook.on_epoch_start(self)
         for batch in self.batches.epoch(self._epoch, start=self._step):
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                self.stop("max_time")
+            if self._step > 0 and self._overdue():
                 return
             losses = self.step(batch)
             self._step += 1
@@ -216,6 +228,10 @@ class Loop:
             show(self._epoch * self.batches.steps + self._step, **self._means())
             self._write_if_due(after=self.checkpoint_seconds)
         self._finish_epoch()
+
+    def _overdue(self) -> bool:
+        late = self.deadline is not None and time.monotonic() > self.deadline
+        return late and self._epoch * self.batches.steps + self._step >= self.least_steps
 
     def _finish_epoch(self) -> None:
         record = self._record()

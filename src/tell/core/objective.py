@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tell.core.batches import Batch, Batches
 from tell.core.layer import ClusterLayer
 from tell.core.schedule import Alternation, ByEpoch, Feels
+from tell.exceptions import InputError
 
 PAPER_WEIGHT = 0.01
 
@@ -84,9 +85,18 @@ class Objective(nn.Module):
 def squared_error(x: Tensor, reconstruction: Tensor) -> Tensor:
     """Return the mean over pixels (or columns) of the squared error of every sample (b,).
 
+    A reconstruction may have its samples in another shape, such as flat ones of images.
+
     >>> squared_error(torch.zeros(1, 4), torch.full((1, 4), 2.0)).tolist()
     [4.0]
     """
+    if reconstruction.shape != x.shape:  # subtraction would broadcast it
+        if len(reconstruction) != len(x) or reconstruction.numel() != x.numel():
+            raise InputError(
+                f"reconstruction must have the shape {tuple(x.shape)} of the rows, got "
+                f"{tuple(reconstruction.shape)}; change the decoder's output"
+            )
+        reconstruction = reconstruction.reshape(x.shape)
     return (x - reconstruction).square().flatten(1).mean(1)
 
 

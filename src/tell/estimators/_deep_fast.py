@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -45,7 +45,8 @@ class FastRecipe(Recipe):
     memory : float
         How much of a row's target stays when the network's own assignment is mixed into it.
     imprint_steps : int
-        At least so many before the refinement, where few rows would give fewer.
+        At least so many before the refinement, where few rows would give fewer; `max_time` does
+        not cut them, because the network knows the partition only by them.
     graph_rows : int
         Rows that the partition is found from; the others follow their neighbours among these.
     neighbours, layout_epochs : int
@@ -82,7 +83,8 @@ class FastRecipe(Recipe):
         imprint = self._objective(task.model, targets, adapting=False)
         rate = PartOf(one_cycle_rate, 0.0, handover)
         find = self._finder(task, targets)
-        yield self._stage("imprint", imprint, batches, imprint_epochs, rate, find)
+        stage = self._stage("imprint", imprint, batches, imprint_epochs, rate)
+        yield replace(stage, prepare=find, least_steps=self.imprint_steps)
 
         refine = self._objective(task.model, targets, adapting=True)
         rate = PartOf(one_cycle_rate, handover, 1.0)
@@ -131,7 +133,6 @@ class FastRecipe(Recipe):
         batches: Batches,
         epochs: int,
         rate: PartOf,
-        prepare: Callable[[], None] | None = None,
     ) -> Stage:
         optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
-        return Stage(name, objective, batches, optimizer, epochs, rate, prepare=prepare)
+        return Stage(name, objective, batches, optimizer, epochs, rate)

@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tell.estimators._deep_input import InputScale, network_shape
-from tell.estimators._deep_networks import network_name, new_model
+from tell.estimators._deep_networks import (
+    float32_by_default,
+    is_named,
+    network_name,
+    new_model,
+    not_saveable,
+)
 from tell.estimators._deep_recipes import RECIPES
 from tell.estimators._deep_run import DeepModel
-from tell.exceptions import ModelFileError
+from tell.estimators._options import is_usable
+from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 
 if TYPE_CHECKING:
     from tell.estimators.deep import DeepTELL
 
-KEPT_OPTIONS = ("n_clusters", "embedding_dim", "epochs", "n_init", "max_time", "device", "verbose")
+KEPT_OPTIONS = ("epochs", "n_init", "max_time", "compiled", "verbose")
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
+PROBES = 16
 
 
 def describe(estimator: DeepTELL) -> dict[str, Any]:
@@ -31,6 +39,12 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
     return {
         "options": {name: getattr(estimator, name) for name in KEPT_OPTIONS}
         | {
+            # Of the fit: the options may have been set anew since.
+            "n_clusters": estimator.layer_.n_clusters,
+            "embedding_dim": estimator.layer_.in_features
+            if is_named(estimator.encoder)
+            else estimator.embedding_dim,
+            "device": str(estimator.device),
             "encoder": network_name(estimator.encoder, "encoder"),
             "decoder": network_name(estimator.decoder, "decoder"),
             # A callable cannot be kept, but it must not be forgotten that there was one.
@@ -50,7 +64,59 @@ def tensors_of(estimator: DeepTELL) -> dict[str, Tensor]:
     model = DeepModel(estimator.encoder_, estimator.decoder_, estimator.layer_)
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"input.{name}": value for name, value in estimator.scale_.tensors().items()}
-    return tensors | {"labels": torch.from_numpy(estimator.labels_)}
+    tensors |= {
+        "labels": torch.from_numpy(estimator.labels_),
+        "sizes": torch.from_numpy(estimator.cluster_sizes_),
+    }
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def check_comes_back(estimator: DeepTELL, saved: SavedModel, kind: type[DeepTELL]) -> None:
+    """Refuse a description from which another model would be built.
+
+    A class may be buildable without arguments and yet mean something else than with them, and
+    options may have been changed after the fit.
+    """
+    try:
+        again = restore(kind, saved)
+    except (ModelFileError, ParameterError) as error:
+        raise ParameterError(
+            f"the options must be those of the fit to be saved, got {error}; "
+            "undo what set_params changed or fit again"
+        ) from error
+    shape = network_shape(estimator.input_shape_)
+    random = torch.Generator().manual_seed(0)
+    rows = torch.rand(PROBES, *shape, generator=random, dtype=torch.float32)
+    rows = rows.to(estimator.layer_.weight.device)  # the option may name another one by now
+    z = _outputs(estimator.encoder_, rows)
+    if not _same(z, _outputs(again.encoder_.to(rows.device), rows)):
+        raise not_saveable(estimator.encoder, "encoder")
+    if (estimator.decoder_ is None) != (again.decoder_ is None):
+        raise not_saveable(estimator.decoder, "decoder")
+    if estimator.decoder_ is not None and again.decoder_ is not None:
+        decoded = _outputs(estimator.decoder_, z)
+        if not _same(decoded, _outputs(again.decoder_.to(rows.device), z)):
+            raise not_saveable(estimator.decoder, "decoder")
+    if not np.allclose(estimator.cluster_centers_, again.cluster_centers_):
+        raise ParameterError(
+            f"recipe={estimator.recipe!r} must be that of the fit to be saved, got another one; "
+            "undo what set_params changed or fit again"
+        )
+
+
+@torch.no_grad()
+def _outputs(network: nn.Module, rows: Tensor) -> Tensor:
+    network.eval()
+    with torch.random.fork_rng(devices=[]):  # some draw numbers even here
+        torch.default_generator.manual_seed(0)
+        out: Tensor = network(rows)
+    return out
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    return one.shape == other.shape and torch.allclose(one, other, **close, equal_nan=True)
 
 
 def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
@@ -59,8 +125,11 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
     try:
         recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
         estimator = kind(recipe=recipe, **config["options"])
+        if not is_usable(estimator.device):
+            estimator.device = "cpu"  # written on a machine that had more
         shape = tuple(config["input_shape"])
-        with torch.random.fork_rng(devices=[]):  # what new networks draw is overwritten at once
+        # What new networks draw is overwritten at once.
+        with torch.random.fork_rng(devices=[]), float32_by_default():
             model = new_model(estimator, recipe, network_shape(shape))
         _copy_into(model, tensors)
         estimator.input_shape_ = shape
@@ -69,7 +138,9 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
         estimator.scale_ = InputScale.from_tensors(
             {name: tensors[f"input.{name}"] for name in ("offset", "scale")}
         )
-        estimator._set_model(model, tensors["labels"].numpy())
+        labels = tensors["labels"].numpy()
+        sizes = tensors.get("sizes")  # older files have none
+        estimator._set_model(model, labels, None if sizes is None else sizes.numpy())
         for name in KEPT_RESULTS:
             setattr(estimator, name, config["results"][name])
         estimator.metadata_ = config["metadata"]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
 from tell.estimators._deep_run import DeepModel, Recipe
 from tell.exceptions import ModelFileError, ParameterError
 
 Network = str | nn.Module | None
+# What a network raises on rows that it was not made for.
+FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
 class ModelOptions(Protocol):
@@ -23,7 +27,7 @@ class ModelOptions(Protocol):
     encoder: Network
     decoder: Network
     embedding_dim: int
-    device: str
+    device: str | torch.device
 
 
 def build_networks(
@@ -33,6 +37,8 @@ def build_networks(
 
     decoder="auto" is the mirror of a named encoder, and nothing for an encoder of the user's own.
     """
+    # `fit` must not change the options. In one copy, so that what the two share stays shared.
+    encoder, decoder = copy.deepcopy((encoder, decoder))
     if is_named(encoder):
         kind = encoder if encoder != "auto" else ("cnn" if len(shape) == 3 else table)
         built, mirror = build_autoencoder(str(kind), shape, embedding_dim)
@@ -49,7 +55,13 @@ def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> 
     encoder, decoder = build_networks(
         options.encoder, options.decoder, shape, options.embedding_dim, recipe.table_network
     )
-    layer = recipe.layer(embedding_size(encoder, shape), options.n_clusters)
+    for network in (encoder, decoder):
+        if network is not None:
+            _float32_(network.to("cpu"))
+    size = embedding_size(encoder, shape)
+    if decoder is not None:
+        check_decoder(decoder, size, shape)
+    layer = recipe.layer(size, options.n_clusters)
     model = DeepModel(encoder, decoder, layer).to(options.device)
     channels_last_(model)
     return model
@@ -60,23 +72,61 @@ def is_named(network: Network) -> bool:
     return isinstance(network, str) and ":" not in network
 
 
+@contextmanager
+def float32_by_default() -> Iterator[None]:
+    """Build and train in float32, the type of the rows, whatever torch's default is."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 @torch.no_grad()
 def embedding_size(encoder: nn.Module, shape: tuple[int, ...]) -> int:
     """Return p of the encoder's output (n, p), found by trying two rows of zeros."""
     encoder.eval()
+    # Without the last step, to unit length, which can take nothing but a tensor.
+    own = encoder[:-1] if isinstance(encoder, nn.Sequential) else encoder
     try:
-        z = encoder(torch.zeros(2, *shape))
-    except (RuntimeError, ValueError, TypeError) as error:
+        z = own(torch.zeros(2, *shape))
+    except FORWARD_ERRORS as error:
         raise ParameterError(
-            f"encoder must take rows of shape (n, {', '.join(map(str, shape))}), got {error}; "
+            f"encoder must take rows of shape {_of_rows(shape)}, got {error}; "
             "reshape X or the encoder's input"
         ) from error
+    if not isinstance(z, Tensor):
+        raise ParameterError(
+            f"encoder must return one tensor (n, p), got {type(z).__name__}; return the embedding "
+            "alone"
+        )
     if z.ndim != 2 or len(z) != 2:
         raise ParameterError(
             f"encoder must return one vector per row (n, p), got the shape {tuple(z.shape)} for "
             "2 rows; flatten its output"
         )
     return int(z.shape[1])
+
+
+@torch.no_grad()
+def check_decoder(decoder: nn.Module, embedding_dim: int, shape: tuple[int, ...]) -> None:
+    """Try the decoder: it takes (n, p) and returns as many values as a row has, in any shape."""
+    decoder.eval()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            x = decoder(torch.zeros(2, embedding_dim))
+    except FORWARD_ERRORS as error:
+        raise ParameterError(
+            f"decoder must take embedded rows (n, {embedding_dim}), got {error}; "
+            "change its input or the encoder's output"
+        ) from error
+    found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+    if found[:1] != (2,) or x.numel() != 2 * torch.Size(shape).numel():
+        raise ParameterError(
+            f"decoder must return the rows {_of_rows(shape)}, got {found} for 2 rows; "
+            "change its output"
+        )
 
 
 def network_name(network: Network, role: str) -> str | None:
@@ -89,17 +139,27 @@ def network_name(network: Network, role: str) -> str | None:
         return network
     path = f"{type(network).__module__}:{type(network).__qualname__}"
     try:
-        fresh = import_network(path)
-        fits = _shapes(fresh) == _shapes(network)
+        with torch.random.fork_rng(devices=[]):  # what the new one draws is nobody's
+            fits = _shapes(import_network(path)) == _shapes(network)
     except ModelFileError:
         fits = False
     if not fits:
-        raise ParameterError(
-            f"{role}={type(network).__name__}(...) must be importable and buildable without "
-            f"arguments to be saved; write a function that builds it in a module of yours and pass "
-            f"{role}='package.module:function'"
-        )
+        raise not_saveable(network, role)
     return path
+
+
+def not_saveable(network: Network, role: str) -> ParameterError:
+    """Return the error for a network that a model file could not bring back."""
+    if isinstance(network, nn.Module):
+        return ParameterError(
+            f"{role}={type(network).__name__}(...) must be importable and come back the same when "
+            f"built without arguments to be saved; write a function that builds it in a module of "
+            f"yours and pass {role}='package.module:function'"
+        )
+    return ParameterError(
+        f"{role}={network!r} must build the network of the fit to be saved, got another one; "
+        "undo what set_params changed or fit again"
+    )
 
 
 def import_network(path: str) -> nn.Module:
@@ -128,13 +188,24 @@ def _own(network: Network, role: str) -> nn.Module | None:
     if network is None:
         return None
     if isinstance(network, nn.Module):
-        return copy.deepcopy(network)  # `fit` must not change the options
+        return network
     if isinstance(network, str) and ":" in network:
         return import_network(network)
     raise ParameterError(
         f"{role}={network!r} must be 'auto', a torch module or 'package.module:function'; "
         "pass one of these"
     )
+
+
+def _float32_(network: nn.Module) -> None:
+    """Bring the network to the type of the rows, in place."""
+    for tensor in (*network.parameters(), *network.buffers()):
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            tensor.data = tensor.data.float()
+
+
+def _of_rows(shape: tuple[int, ...]) -> str:
+    return f"(n, {', '.join(map(str, shape))})"
 
 
 def _shapes(network: nn.Module) -> dict[str, torch.Size]:

@@ -7,6 +7,7 @@ objective, so the file of a finished stage is enough to start the next one in an
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from tell.core.checkpoint import (
     write_checkpoint,
 )
 from tell.core.layer import ClusterLayer
-from tell.core.loop import Hook, Loop, Record
+from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
 from tell.core.objective import Objective
 from tell.core.schedule import Rate, constant_rate
 from tell.exceptions import ParameterError
@@ -95,7 +96,8 @@ class Stage:
     """One loop of a recipe.
 
     `prepare` runs once before the first step; what it finds out must end up in the objective,
-    because an interrupted stage goes on without it.
+    because an interrupted stage goes on without it. `least_steps` are taken even after `max_time`:
+    those without which the model knows nothing of what `prepare` found.
     """
 
     name: str
@@ -106,16 +108,18 @@ class Stage:
     rate: Rate = constant_rate
     hooks: Sequence[Hook] = ()
     prepare: Callable[[], None] | None = None
+    least_steps: int = 0
 
 
 @dataclass
 class Trained:
-    """A finished run."""
+    """A run that is over."""
 
     model: DeepModel
     seed: int
     history: list[Record]
     assigned: Assigned
+    cut: str = ""  # how far it came, if max_time ended it
 
     @property
     def loss(self) -> float:
@@ -197,8 +201,15 @@ class Control:
                 self.folder.rmdir()
 
 
-def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Record]:
-    """Train the task's model stage by stage; return the history of all stages."""
+def train(recipe: Recipe, task: Task, control: Control, name: str) -> Trained:
+    """Train the task's model stage by stage, until the last one is complete or the time is up."""
+    history, cut = _train_stages(recipe, task, control, name)
+    return Trained(task.model, task.seed, history, task.model.assign(task.model.embed(task.x)), cut)
+
+
+def _train_stages(
+    recipe: Recipe, task: Task, control: Control, name: str
+) -> tuple[list[Record], str]:
     history: list[Record] = []
     for number, stage in enumerate(recipe.stages(task)):
         file = control.file(f"{name}-stage-{number}")
@@ -210,18 +221,28 @@ def train(recipe: Recipe, task: Task, control: Control, name: str) -> list[Recor
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
-        history = history + _loop(stage, control, file, len(history)).run()
+        loop = _loop(stage, control, file, len(history))
+        history = history + loop.run()
+        if loop.stopped == OUT_OF_TIME:
+            return history, f"{_epochs_done(loop)} of {stage.epochs} epochs of stage {stage.name!r}"
         if file is not None:
             state = _state(modules) | random_tensors(task.x.device)
             write_checkpoint(file, state, {"finished": True, "history": history})
-    return history
+    return history, ""
+
+
+def _epochs_done(loop: Loop) -> str:
+    epoch, step = loop.position
+    return str(epoch) if step == 0 else f"{epoch + step / loop.batches.steps:.1f}"
 
 
 def _described(option: object) -> str:
-    """Describe an option the same way in every process: functions by name, not by address."""
+    """Describe an option the same way in every process: without addresses."""
     if isinstance(option, np.random.RandomState):
         return "RandomState"  # the seeds that were drawn from it are kept
-    return getattr(option, "__qualname__", None) or repr(option)
+    name: str | None = getattr(option, "__qualname__", None)
+    # A callable object, or a function inside of something, may show no more than its address.
+    return name or re.sub(r" at 0x[0-9a-fA-F]+", "", repr(option))
 
 
 def remaining(deadline: float | None) -> bool:
@@ -241,6 +262,7 @@ def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int)
         checkpoint=file,
         checkpoint_seconds=CHECKPOINT_SECONDS,
         deadline=control.deadline,
+        least_steps=stage.least_steps,
         compiled=control.compiled,
         name=stage.name,
         visible=control.visible,

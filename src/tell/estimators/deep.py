@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -27,9 +27,9 @@ from tell.core.batches import Augment
 from tell.core.loop import Hook
 from tell.core.objective import table_loss
 from tell.estimators._base import NotFittedError, draw_seed, unchanged_on_error
-from tell.estimators._deep_file import describe, restore, tensors_of
+from tell.estimators._deep_file import check_comes_back, describe, restore, tensors_of
 from tell.estimators._deep_input import InputScale, choose_scale, network_shape, read_rows
-from tell.estimators._deep_networks import Network, new_model
+from tell.estimators._deep_networks import Network, float32_by_default, new_model
 from tell.estimators._deep_recipes import resolve_recipe
 from tell.estimators._deep_run import (
     Assigned,
@@ -42,6 +42,7 @@ from tell.estimators._deep_run import (
     train,
 )
 from tell.estimators._deep_stream import one_pass
+from tell.estimators._options import is_usable
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.persistence import SavedModel, write_model
 
@@ -60,7 +61,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         module maps (n, ...) to (n, p); its values come as they are in X, in float32.
     decoder : "auto", torch module, "package.module:function" or None
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
-        no reconstruction loss.
+        no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
     recipe : {"fast", "paper"}, FastRecipe or PaperRecipe
         How to train. Pass an object to change its details.
     embedding_dim : int
@@ -71,10 +72,13 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         Instead of the recipe's: length of its main stage, and number of runs, of which the one
         with the smallest clustering loss is kept.
     max_time : float, optional
-        Seconds after which training stops with what it has.
+        Seconds after which training stops with what it has, and a warning. Before that the fast
+        recipe always finds its partition and takes its `imprint_steps`, without which its network
+        would know nothing. A run that was cut short is only chosen if none is complete.
     checkpoint : path, optional
-        Folder for the state of an unfinished fit. `fit` with the same options and rows goes on
-        from there, to the very model of an uninterrupted run, and clears the folder at the end.
+        Folder for the state of an unfinished fit, be it killed or stopped by `max_time`. `fit`
+        with the same options and rows goes on from there, to the very model of an uninterrupted
+        run, and clears the folder at the end. `max_time`, `hooks` and `verbose` may change.
     hooks : sequence of `tell.core.loop.Hook`
         Called at the start and the end of every epoch and after every step.
     compiled : bool
@@ -82,7 +86,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         network, and needs a C++ compiler.
     random_state : int, RandomState or None
     device : str
-        Where to compute: "cpu", "cuda", …
+        Where to compute: "cpu", "cuda", … A saved model is loaded on the CPU where it is missing.
     verbose : int
         Above 0, show a progress bar.
 
@@ -96,6 +100,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     table_loss_ : float
         The same in the normalisation of the paper's tables S1 and S2.
     cluster_sizes_ : ndarray (n_clusters,)
+        Rows of the fit and of every `partial_fit` since, by the cluster that each one was given
+        at the time.
     history_ : list of dict, one per epoch
     runs_ : list of dict, one per run: seed, loss, table_loss, n_iter, chosen
     n_iter_ : int
@@ -134,7 +140,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         hooks: Sequence[Hook] = (),
         compiled: bool = False,
         random_state: int | np.random.RandomState | None = None,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -161,7 +167,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         X : array (n, d), (n, h, w) or (n, c, h, w), frame, path, or anything `open_source` reads
         y : ignored
         """
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), float32_by_default():
             self._fit(X)
         return self
 
@@ -184,8 +190,12 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         seeds = control.agree(options, x, seeds)
         runs = self._train_all(recipe, x, seeds, control)
         self.input_shape_ = rows.shape[1:]
-        self._adopt(runs, scale)
-        control.clear()
+        best = self._adopt(runs, scale)
+        cut = _cut_short(runs, recipe.n_init)
+        for message in self._remarks(cut, trained=not best.cut):
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        if not cut:
+            control.clear()
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the cluster of every row (n,)."""
@@ -213,8 +223,10 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 f"Z must have {self.layer_.in_features} columns, got {z.shape[1]}; pass points of "
                 "the embedding"
             )
-        decoded = model.decode(nn.functional.normalize(z.to(self.device), dim=1))
-        return self.scale_.undo(decoded).reshape(-1, *self.input_shape_)
+        z = z.to(self.layer_.weight.device)
+        decoded = model.decode(nn.functional.normalize(z, dim=1))
+        rows = self.scale_.undo(decoded.reshape(-1, *network_shape(self.input_shape_)))
+        return rows.reshape(-1, *self.input_shape_)
 
     def decode_centers(self) -> np.ndarray:
         """Return what the centres look like, in the shape and units of X."""
@@ -232,24 +244,28 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), float32_by_default():
             x = self._tensor(X)
             model = copy.deepcopy(self._model())
             record = one_pass(model, x, encoder=encoder, seed=len(self.stream_))
-            self._set_model(model, _labels(model.assign(model.embed(x))))
+            labels = _labels(model.assign(model.embed(x)))
+            self._set_model(model, labels, self.cluster_sizes_ + _sizes(model, labels))
             self.stream_ = [*self.stream_, record]
         return self
 
     def save(self, folder: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
         """Write the fitted model as a folder; `tell.load` reads it.
 
-        `metadata` is any JSON to keep with it, found again as `metadata_`.
+        `metadata` is any JSON to keep with it, found again as `metadata_`. A network of your own
+        is kept by its import path; one that would come back different is refused.
         """
         self._model()
         with unchanged_on_error(self):
             if metadata is not None:
                 self.metadata_ = metadata
-            write_model(folder, "DeepTELL", describe(self), tensors_of(self))
+            saved = SavedModel("DeepTELL", describe(self), tensors_of(self))
+            check_comes_back(self, saved, DeepTELL)
+            write_model(folder, *saved)
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:
@@ -265,6 +281,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     def _check(self, rows: np.ndarray) -> None:
         if self.max_time is not None and not self.max_time > 0:
             raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time}")
+        if not is_usable(self.device):
+            raise ParameterError(f"device must be usable here, got {self.device!r}; try 'cpu'")
         for name in ("n_clusters", "embedding_dim", "epochs", "n_init"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
@@ -281,19 +299,18 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         augment = resolve_augment(self.augment, tuple(x.shape[1:]))
         runs: list[Trained] = []
         for number, seed in enumerate(seeds):
-            if runs and not remaining(control.deadline):
+            if runs and (runs[-1].cut or not remaining(control.deadline)):
                 break
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 model = new_model(self, recipe, tuple(x.shape[1:]))
                 task = Task(model, x, seed, augment, visible=control.visible)
-                history = train(recipe, task, control, f"run-{number}")
-            assigned = task.model.assign(task.model.embed(x))
-            runs.append(Trained(task.model, seed, history, assigned))
+                runs.append(train(recipe, task, control, f"run-{number}"))
         return runs
 
-    def _adopt(self, runs: list[Trained], scale: InputScale) -> None:
-        best = min(runs, key=lambda run: run.loss)
+    def _adopt(self, runs: list[Trained], scale: InputScale) -> Trained:
+        # An embedding that is not trained yet may be so narrow that its loss is small.
+        best = min(runs, key=lambda run: (bool(run.cut), run.loss))
         self.scale_ = scale
         self.loss_ = best.loss
         self.table_loss_ = table_loss(best.loss, self.n_clusters)
@@ -311,20 +328,30 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             for run in runs
         ]
         self._set_model(best.model, _labels(best.assigned))
+        return best
+
+    def _remarks(self, cut: str, *, trained: bool) -> Iterator[str]:
+        """Say what the user should know of a fit; `cut` is how far it came in its time."""
         empty = int((self.cluster_sizes_ == 0).sum())
-        if empty:
-            warnings.warn(
+        if cut:
+            remedy = "raise max_time, or pass checkpoint= to go on later"
+            if self.checkpoint is not None:
+                remedy = "fit again with more time to go on from the checkpoint"
+            so_far = f" with {empty} clusters still empty" if empty and not trained else ""
+            yield f"max_time={self.max_time} ended training after {cut}{so_far}; {remedy}"
+        if empty and trained:
+            yield (
                 f"n_clusters={self.n_clusters} but {empty} of the clusters are empty; lower "
-                "n_clusters or try another random_state",
-                ConvergenceWarning,
-                stacklevel=5,
+                "n_clusters or try another random_state"
             )
 
-    def _set_model(self, model: DeepModel, labels: np.ndarray) -> None:
+    def _set_model(
+        self, model: DeepModel, labels: np.ndarray, sizes: np.ndarray | None = None
+    ) -> None:
         self.encoder_, self.decoder_, self.layer_ = model.encoder, model.decoder, model.layer
         self.cluster_centers_ = model.layer.centers.detach().cpu().numpy()
         self.labels_ = labels
-        self.cluster_sizes_ = np.bincount(labels, minlength=self.n_clusters)
+        self.cluster_sizes_ = _sizes(model, labels) if sizes is None else sizes
         self._n_features_out = model.layer.in_features
 
     # --- the steps of predict ------------------------------------------------------------------
@@ -336,9 +363,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def _tensor(self, X: Any) -> Tensor:
         rows = read_rows(self, X, reset=False)
-        return self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_))).to(
-            self.device
-        )
+        x = self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_)))
+        return x.to(self.layer_.weight.device)
 
     def _assign(self, X: Any) -> Assigned:
         model = self._model()
@@ -352,3 +378,14 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
 def _labels(assigned: Assigned) -> np.ndarray:
     return assigned.labels.cpu().numpy().astype(np.int32)
+
+
+def _sizes(model: DeepModel, labels: np.ndarray) -> np.ndarray:
+    return np.bincount(labels, minlength=model.layer.n_clusters)
+
+
+def _cut_short(runs: list[Trained], planned: int) -> str:
+    """Say how far a fit came whose time was up; nothing of one that is complete."""
+    if runs[-1].cut:
+        return f"{runs[-1].cut} in run {len(runs)} of {planned}"
+    return f"{len(runs)} of {planned} runs" if len(runs) < planned else ""

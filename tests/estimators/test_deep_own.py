@@ -1,0 +1,279 @@
+"""Networks of the user's own, and what a model folder makes of them and of changed options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from tell.estimators._deep_fast import FastRecipe
+from tell.estimators.deep import DeepTELL
+from tell.exceptions import ParameterError
+from tell.persistence import read_model
+
+IMAGES = load_digits().images[:120] / 16
+pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
+QUICK = FastRecipe(epochs=1, layout_epochs=5, imprint_steps=2)
+
+
+def reload(model: DeepTELL, folder: Path) -> DeepTELL:
+    model.save(folder)
+    return DeepTELL._from_saved(read_model(folder))
+
+
+class Enc(nn.Module):
+    """Its argument changes what it computes, but not the shape of any weight."""
+
+    def __init__(self, slope: float = 0.0) -> None:
+        super().__init__()
+        self.slope = slope
+        self.linear = nn.Linear(64, 16)
+        self.last = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.linear(x.flatten(1))
+        return self.last(h.sin() if self.slope else h.relu())
+
+
+class TiedEnc(nn.Module):
+    """One layer under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 5)
+        self.again = self.linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.again(x.flatten(1))
+
+
+class TiedDec(nn.Module):
+    """Decodes by the encoder's own weights."""
+
+    def __init__(self, encoder: TiedEnc | None = None) -> None:
+        super().__init__()
+        self.encoder = encoder or TiedEnc()
+
+    def forward(self, z: Tensor) -> Tensor:
+        return (z @ self.encoder.linear.weight).reshape(-1, 1, 8, 8)
+
+
+class Reshaped(nn.Module):
+    """A decoder whose rows have a shape of its own."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, int(np.prod(shape)))
+        self.shape = shape
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.linear(z).reshape(-1, *self.shape)
+
+
+class Pair(nn.Module):
+    """Gives more than the embedding."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.flatten(1), x
+
+
+class Failing(nn.Module):
+    """A decoder of another embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7, 64)
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.linear(z)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def test_a_network_that_would_come_back_different_is_refused(tmp_path: Path) -> None:
+    model = DeepTELL(5, encoder=Enc(slope=0.5), recipe=QUICK, random_state=0).fit(IMAGES)
+    before = torch.get_rng_state()
+    with pytest.raises(ParameterError, match=r"encoder=Enc.*package\.module:function"):
+        model.save(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_network_that_comes_back_the_same_is_kept(tmp_path: Path) -> None:
+    model = DeepTELL(5, encoder=Enc(), recipe=QUICK, random_state=0).fit(IMAGES)
+    before = torch.get_rng_state()
+    loaded = reload(model, tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(loaded.predict(IMAGES), model.predict(IMAGES))
+
+
+def test_tied_weights_are_kept(tmp_path: Path) -> None:
+    model = DeepTELL(3, encoder=TiedEnc(), recipe=QUICK, random_state=0).fit(IMAGES)
+    loaded = reload(model, tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+
+
+def test_a_decoder_tied_to_the_encoder_stays_tied(tmp_path: Path) -> None:
+    encoder = TiedEnc()
+    before = encoder.linear.weight.detach().clone()
+    model = DeepTELL(3, encoder=encoder, decoder=TiedDec(encoder), recipe=QUICK, random_state=0)
+    model.fit(IMAGES)
+    assert torch.equal(encoder.linear.weight, before)
+    assert not torch.equal(model.encoder_[0].linear.weight, before)
+    assert model.decoder_.encoder is model.encoder_[0]
+    loaded = reload(model, tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decode_centers(), model.decode_centers())
+    model.partial_fit(IMAGES, encoder=True)
+    assert model.decoder_.encoder is model.encoder_[0]
+
+
+@pytest.mark.parametrize("changed", [{"n_clusters": 4}, {"embedding_dim": 3}, {"device": "meta"}])
+def test_options_set_after_fit_do_not_spoil_the_file(changed, tmp_path: Path) -> None:
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES)
+    labels = model.predict(IMAGES)
+    names = list(model.get_feature_names_out())
+    model.set_params(**changed)
+    assert list(model.get_feature_names_out()) == names
+    np.testing.assert_array_equal(model.predict(IMAGES), labels)
+    if "device" in changed:
+        return
+    loaded = reload(model, tmp_path / "model")
+    assert (loaded.n_clusters, loaded.embedding_dim) == (3, 10)
+    np.testing.assert_array_equal(loaded.predict(IMAGES), labels)
+    assert list(loaded.get_feature_names_out()) == names
+    assert model.partial_fit(IMAGES).cluster_sizes_.shape == (3,)
+
+
+@pytest.mark.parametrize("changed", [{"encoder": "fcn"}, {"recipe": "paper"}, {"decoder": None}])
+def test_options_that_build_another_model_are_refused(changed, tmp_path: Path) -> None:
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES).set_params(**changed)
+    with pytest.raises(ParameterError, match="fit again"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
+def test_plain_options_come_back(device, tmp_path: Path) -> None:
+    model = DeepTELL(3, recipe=QUICK, random_state=0, device=device).fit(IMAGES)
+    loaded = reload(model.set_params(compiled=True), tmp_path / "model")
+    assert loaded.device == "cpu"
+    assert loaded.compiled is True
+
+
+# --- devices and types -------------------------------------------------------------------------
+
+
+def missing_device() -> str:
+    return "mps" if torch.cuda.is_available() else "cuda"
+
+
+def test_a_device_that_is_not_here_is_named() -> None:
+    with pytest.raises(ParameterError, match="device must be usable here"):
+        DeepTELL(3, recipe=QUICK, device=missing_device()).fit(IMAGES)
+
+
+def test_a_model_of_another_device_is_loaded_on_the_cpu(tmp_path: Path) -> None:
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES)
+    model.save(tmp_path / "model")
+    file = tmp_path / "model" / "model.json"
+    description = json.loads(file.read_text())
+    description["config"]["options"]["device"] = missing_device()
+    file.write_text(json.dumps(description))
+    loaded = DeepTELL._from_saved(read_model(tmp_path / "model"))
+    assert loaded.device == "cpu"
+    np.testing.assert_array_equal(loaded.predict(IMAGES), model.predict(IMAGES))
+
+
+@pytest.fixture
+def double_by_default():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_another_default_type_makes_no_difference(double_by_default, own, tmp_path: Path) -> None:
+    encoder = Enc() if own else "auto"
+    model = DeepTELL(3, encoder=encoder, recipe=QUICK, random_state=0).fit(IMAGES)
+    model.partial_fit(IMAGES[:30], encoder=True)
+    assert {p.dtype for p in model.encoder_.parameters()} == {torch.float32}
+    assert model.cluster_centers_.dtype == np.float32
+    assert torch.get_default_dtype() == torch.float64
+    loaded = reload(model, tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(IMAGES), model.predict(IMAGES))
+    if not own:
+        torch.set_default_dtype(torch.float32)
+        usual = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES)
+        usual.partial_fit(IMAGES[:30], encoder=True)
+        np.testing.assert_array_equal(usual.cluster_centers_, model.cluster_centers_)
+
+
+# --- what networks return ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64,)])
+def test_a_decoder_may_give_rows_of_another_shape(shape: tuple[int, ...]) -> None:
+    models = []
+    for decoder in (Reshaped(1, 8, 8), Reshaped(*shape)):
+        torch.manual_seed(0)
+        decoder.linear.reset_parameters()
+        encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+        models.append(
+            DeepTELL(3, encoder=encoder, decoder=decoder, recipe=QUICK, random_state=0).fit(IMAGES)
+        )
+    usual, reshaped = (model.history_[-1]["reconstruction"] for model in models)
+    assert reshaped == pytest.approx(usual)
+    np.testing.assert_allclose(*(model.decode_centers() for model in models))
+
+
+def test_a_flat_decoder_behind_a_perceptron_gives_the_units_of_the_data() -> None:
+    model = DeepTELL(
+        3, encoder="mlp", embedding_dim=5, decoder=Reshaped(64), recipe=QUICK, random_state=0
+    ).fit(IMAGES)
+    assert model.decode_centers().shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": Pair()}, "encoder must return one tensor.*got tuple"),
+        ({"encoder": Enc(), "decoder": Reshaped(7, 9)}, r"decoder must .*\(n, 1, 8, 8\).*7, 9"),
+        ({"encoder": Enc(), "decoder": Failing()}, r"decoder must .*\(n, 5\)"),
+        ({"encoder": Enc(), "decoder": Pair()}, "decoder must .*got tuple"),
+    ],
+)
+def test_networks_that_do_not_fit_are_named(options, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        DeepTELL(3, recipe=QUICK, **options).fit(IMAGES)
+
+
+# --- sizes -------------------------------------------------------------------------------------
+
+
+def test_sizes_count_all_rows_of_a_stream(tmp_path: Path) -> None:
+    model = DeepTELL(4, recipe=QUICK, random_state=0).fit(IMAGES)
+    expected = np.bincount(model.labels_, minlength=4)
+    for part in (IMAGES[:30], IMAGES[30:37]):
+        model.partial_fit(part)
+        expected = expected + np.bincount(model.labels_, minlength=4)
+    np.testing.assert_array_equal(model.cluster_sizes_, expected)
+    loaded = reload(model, tmp_path / "model")
+    np.testing.assert_array_equal(loaded.cluster_sizes_, expected)
+    assert loaded.labels_.shape == (7,)
+    loaded.partial_fit(IMAGES[:5])
+    assert loaded.cluster_sizes_.sum() == 162
+
+
+def test_sizes_of_an_older_file_are_those_of_its_labels(tmp_path: Path) -> None:
+    model = DeepTELL(4, recipe=QUICK, random_state=0).fit(IMAGES)
+    model.save(tmp_path / "model")
+    saved = read_model(tmp_path / "model")
+    del saved.tensors["sizes"], saved.config["options"]["compiled"]
+    loaded = DeepTELL._from_saved(saved)
+    np.testing.assert_array_equal(loaded.cluster_sizes_, model.cluster_sizes_)
