@@ -202,6 +202,33 @@ def test_a_rare_cluster_that_no_sample_saw_is_not_lost_to_an_empty_one(
     assert found.loss == pytest.approx(0, abs=1e-12)
 
 
+# --- the budget --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("max_iter", [1, 9, 30])
+def test_max_iter_is_the_most_steps_of_a_run(max_iter: int, geometry: str) -> None:
+    found = fit(DIGITS, 20, max_iter=max_iter, n_init=2, geometry=geometry)
+    assert all(1 <= run.n_iter <= max_iter for run in found.runs)
+    assert len(found.history) == sum(run.n_iter for run in found.runs)
+
+
+def test_a_run_that_was_cut_short_has_not_converged() -> None:
+    assert not fit(DIGITS, 20, max_iter=1).descent.converged
+    assert fit(DIGITS, 20).descent.converged
+    first = fit(DIGITS, 20, init="random")
+    again = fit(DIGITS, 20, init="random", max_iter=first.n_iter)
+    assert again.descent.converged
+
+
+def test_a_run_that_converged_needs_no_relocation_to_say_so() -> None:
+    """Three separate groups: the descent is done long before the relocations are."""
+    x = torch.tensor([[0.0], [10.0], [30.0]]).repeat_interleave(50, dim=0) + noise(150, 1) / 10
+    found = fit(x, 3, geometry="euclidean", max_iter=4)
+    assert found.descent.converged
+    assert found.n_iter <= 4
+
+
 # --- restarts and quality ----------------------------------------------------------------------
 
 

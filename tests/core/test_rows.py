@@ -150,3 +150,70 @@ def test_distances_of_far_clusters_keep_their_digits_in_float32() -> None:
         found = assign(rows, centers, "euclidean")
         exact = (x.double() - centers[0].double()).square().sum(dim=1)
         torch.testing.assert_close(found.distances.double(), exact, rtol=1e-3, atol=1e-6)
+
+
+def pairs(gap: float, n: int = 400) -> tuple[Tensor, Tensor]:
+    """Float32 rows around four centres: two at x = −1000 and two at x = 1000, `gap` apart."""
+    generator = torch.Generator().manual_seed(0)
+    centers = torch.tensor([[-1000.0, 0], [-1000, gap], [1000, 0], [1000, gap]])
+    spread = 0.05 * gap * torch.randn(n, 2, generator=generator)
+    return centers[torch.arange(n) % 4] + spread, centers
+
+
+@pytest.mark.parametrize("gap", [1.0, 0.1])
+def test_close_centres_far_out_are_told_apart_in_float32(gap: float) -> None:
+    x, centers = pairs(gap)
+    wanted = by_hand(x.double(), centers.double(), "euclidean")
+    for rows in both(x):
+        found = assign(rows, centers, "euclidean")
+        assert torch.equal(found.labels, wanted.argmin(dim=1))
+        exact = exact_distances(rows, centers, "euclidean")
+        torch.testing.assert_close(exact, wanted.float(), rtol=1e-5, atol=0)
+        assert torch.equal(exact.argmin(dim=1), found.labels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 0.1, 1.0])
+def test_exact_distances_are_right_at_every_scale(spread: float, dtype: torch.dtype) -> None:
+    x = (1 + spread * matrix(300, 6)).to(dtype)
+    centers = (1 + spread * matrix(5, 6, seed=1)).to(dtype)
+    wanted = by_hand(x.double(), centers.double(), "euclidean").to(dtype)
+    for rows in both(x):
+        torch.testing.assert_close(
+            exact_distances(rows, centers, "euclidean"), wanted, atol=1e-15, rtol=5e-5
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_label_is_the_smallest_exact_distance_even_where_rounding_decides(
+    dtype: torch.dtype,
+) -> None:
+    x = torch.randn(20_000, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x[:, 0] = 0  # as far from the one centre as from the other, but for rounding
+    direction = torch.tensor([[1.0, 0.0, 0.0]]).to(dtype)
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(1)))[0]
+    x, centers = x @ turn.to(dtype), torch.cat([direction, -direction]) @ turn.to(dtype)
+    labels = assign(DenseRows(x), centers, "euclidean").labels
+    exact = exact_distances(DenseRows(x), centers, "euclidean")
+    assert 0 < labels.sum() < len(labels)
+    assert torch.equal(exact.gather(1, labels[:, None])[:, 0], exact.amin(dim=1))
+
+
+def test_wide_sparse_rows_on_their_centres_are_made_dense_in_small_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = sp.random_array((4, 20_000), density=0.001, rng=0, dtype=np.float32).tocsr()
+    x = sparse(torch.from_numpy(base.toarray()))
+    rows, most, dense = x.take(torch.arange(2000) % 4), [0], SparseRows.dense
+
+    def record(self: SparseRows, index: Tensor) -> Tensor:
+        most.append(len(index) * self.n_features)
+        return dense(self, index)
+
+    monkeypatch.setattr(SparseRows, "dense", record)
+    centers = torch.from_numpy(base.toarray())
+    found = assign(rows, centers, "euclidean")
+    assert torch.equal(found.labels, torch.arange(2000) % 4)
+    assert not found.distances.any()
+    assert not exact_distances(rows, centers, "euclidean").amin(dim=1).any()
+    assert 0 < max(most) <= 1 << 22

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tell.core import rows as module
 from tell.core.rows import Assignment, DenseRows, Totals, assign, totals
 from tell.core.seeding import canonical_order, relocate, revive, seed_centers
 
@@ -111,3 +112,19 @@ def test_relocation_moves_the_least_useful_centre_to_the_loss() -> None:
     assert trial[2].item() == 15.0
     assert {10.0, 20.0} & set(trial[:, 0].tolist())
     assert centers.tolist() == [[0.0], [pytest.approx(0.1)], [15.0]]  # only a trial
+
+
+def test_relocation_never_holds_all_distances_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    most, products = [0], DenseRows.products
+
+    def record(self: DenseRows, vectors: Tensor, start: int, stop: int) -> Tensor:
+        most.append((stop - start) * len(vectors))
+        return products(self, vectors, start, stop)
+
+    x = torch.randn(3000, 4, generator=generator(), dtype=torch.float64)
+    whole = relocate(DenseRows(x), x[:60].clone(), 3, "euclidean", generator())
+    monkeypatch.setattr(module, "SCORES_IN_CACHE", 4096)
+    monkeypatch.setattr(DenseRows, "products", record)
+    trial = relocate(DenseRows(x), x[:60].clone(), 3, "euclidean", generator())
+    assert torch.equal(trial, whole)
+    assert 0 < max(most) < 3000 * 60 / 2

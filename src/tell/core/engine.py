@@ -24,6 +24,7 @@ from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_c
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
 FIRST_ROWS_PER_CLUSTER = 32
 GROWTH = 4
+TRIAL_STEPS = 8  # most steps that show whether moved centres help
 
 
 class Descent(NamedTuple):
@@ -143,16 +144,22 @@ class Solver:
             centers = seed_centers(rows, self.k, how, self.geometry, generator)
         found = self.descend(rows, centers, tol, max_iter)
         if how == "k-means++" and self.k > 1:
-            found = self._relocate(found, tol, generator)
+            found = self._relocate(found, tol, max_iter, generator)
         return Run(seed, found.loss, found.n_iter, found)
 
-    def _relocate(self, found: Descent, tol: float, generator: torch.Generator) -> Descent:
-        """Many centres at once while that helps, then fewer, then one at a time."""
+    def _relocate(
+        self, found: Descent, tol: float, max_iter: int, generator: torch.Generator
+    ) -> Descent:
+        """Many centres at once while that helps, then fewer, then one at a time.
+
+        `max_iter` bounds the steps of the whole run. Without the steps to end its search, a run has
+        converged only if the descent that it keeps has.
+        """
         count, failures, n_iter = max(1, self.k // 8), 0, found.n_iter
         patience = -math.log10(max(tol, 1e-6)) - 1  # 3 failures for the default 1e-4
-        while failures < patience:
+        while failures < patience and n_iter < max_iter:
             moved = relocate(found.rows, found.centers, count, self.geometry, generator)
-            trial = self.descend(found.rows, moved, tol, max_iter=8)
+            trial = self.descend(found.rows, moved, tol, min(TRIAL_STEPS, max_iter - n_iter))
             n_iter += trial.n_iter
             if trial.loss < found.loss * (1 - tol):
                 found, failures = trial, 0
@@ -160,7 +167,8 @@ class Solver:
                 count //= 2
             else:
                 failures += 1
-        return found._replace(n_iter=n_iter, converged=True)
+        done = failures >= patience or found.converged
+        return found._replace(n_iter=n_iter, converged=done)
 
 
 def fit_centers(

@@ -18,6 +18,9 @@ from torch import Tensor
 from tell.core.layer import Geometry
 
 SCORES_IN_CACHE = 1 << 19  # numbers per block: few enough to stay in a core's cache
+DENSE_AT_ONCE = 1 << 22  # numbers of sparse rows that may be written out together
+FEW_DIGITS = 1 << 10  # a difference of this many roundings has lost most of its digits,
+MANY_DIGITS = 1 << 17  # and one of this many has kept all that a user of float32 would look at
 MOST_IN_ONE_SUM = 1 << 16  # rows that float32 adds up without losing much
 FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by vector instructions
 
@@ -179,7 +182,7 @@ class SparseRows(Rows):
         return total.view(n_clusters, self.n_features)
 
     def take(self, index: Tensor) -> SparseRows:
-        lengths = self.crow.diff()[index]
+        lengths = self.crow[index + 1] - self.crow[index]
         crow = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         offset = torch.repeat_interleave(self.crow[index] - crow[:-1], lengths)
         entries = torch.arange(len(offset), device=offset.device) + offset
@@ -204,22 +207,62 @@ class Assignment(NamedTuple):
 
 def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     """Give each row the nearest of the centres (k, d); on the sphere they have unit length."""
-    labels, best = nearest(rows, centers, geometry)
+    labels, best = _search(rows, centers, geometry)
     distances = to_distance(rows, best, geometry)
     if geometry == "euclidean":
-        _recompute_cancelled(rows, centers, labels, distances)
+        index = _settle_labels(rows, centers, labels, distances)
+        for part in _parts(index, DENSE_AT_ONCE // rows.shape[1]):
+            distances[part] = _from_differences(rows, part, centers[labels[part]])
     return Assignment(labels, distances)
 
 
-def _recompute_cancelled(rows: Rows, centers: Tensor, labels: Tensor, distances: Tensor) -> None:
-    """Write the distances anew, from differences, of which β − Wᵀx − b left few digits."""
-    few_digits = 1024 * torch.finfo(distances.dtype).eps * rows.length.square()
-    for index in torch.nonzero(distances < few_digits)[:, 0].split(1 << 16):
-        distances[index] = (rows.dense(index) - centers[labels[index]]).square().sum(dim=1)
-
-
 def nearest(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
-    """The nearest centre of each row and its score, which is not finite where the row is not."""
+    """The labels of `assign`, and numbers that are not finite where the row is not."""
+    labels, best = _search(rows, centers, geometry)
+    if geometry == "euclidean":  # on the sphere nothing asks for lengths, which take their time
+        best = to_distance(rows, best, geometry)
+        _settle_labels(rows, centers, labels, best)
+    return labels, best
+
+
+def _settle_labels(rows: Rows, centers: Tensor, labels: Tensor, distances: Tensor) -> Tensor:
+    """Choose anew where β − Wᵀx − b cannot tell two centres apart; return who lost its digits."""
+    cancelled = _rounding(rows, FEW_DIGITS)
+    index = torch.nonzero(distances < cancelled)[:, 0]
+    if not len(index):
+        return index
+    # A centre that may be nearer lies within twice the distance from the own one.
+    own = torch.arange(len(centers), device=centers.device)
+    gap = second_distances(DenseRows(centers), centers, own, "euclidean")
+    doubtful = index[gap[labels[index]] < 5 * cancelled[index]]
+    for part in _parts(doubtful, _rows_at_once(rows, len(centers))):
+        labels[part] = _precise_distances(rows.take(part), centers).argmin(dim=1)
+    return index
+
+
+def _rounding(rows: Rows, times: int) -> Tensor:
+    """So many times the rounding of the terms β, Wᵀx and b for a row near its centre: (n,)."""
+    return times * torch.finfo(rows.example.dtype).eps * rows.length.square()
+
+
+def _from_differences(rows: Rows, index: Tensor, centers: Tensor) -> Tensor:
+    """Squared distances (m,) of the rows at m positions, each to a centre of its own (m, d)."""
+    return (rows.dense(index) - centers).square_().sum(dim=1)
+
+
+def _parts(index: Tensor, size: int) -> tuple[Tensor, ...]:
+    """The positions in parts of this size; unlike torch's split, none where there are none."""
+    return index.split(max(1, size)) if len(index) else ()
+
+
+def _rows_at_once(rows: Rows, n_clusters: int) -> int:
+    """Rows of which neither the numbers nor the scores leave a core's cache."""
+    stored = rows.example.numel() // max(1, rows.shape[0])
+    return max(1, SCORES_IN_CACHE // max(1, stored, n_clusters))
+
+
+def _search(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
+    """The nearest centre of each row, as far as the rows' precision tells, and its score."""
     n, k = rows.shape[0], len(centers)
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
@@ -228,11 +271,11 @@ def nearest(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Te
     block = max(1024, min(1 << 14, SCORES_IN_CACHE // per_row))
     for start in range(0, n, block):
         stop = min(start + block, n)
-        _nearest(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
+        _search_block(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
     return labels, best
 
 
-def _nearest(
+def _search_block(
     rows: Rows,
     centers: Tensor,
     bias: Tensor | None,
@@ -263,19 +306,57 @@ def _nearest(
 
 def all_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
     """Squared distances of all rows to all centres, of shape (n, k)."""
-    return to_distance(rows, _all_scores(rows, centers, geometry), geometry)
+    return to_distance(rows, _scores(rows, centers, geometry, 0, rows.shape[0]), geometry)
 
 
 def exact_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
-    """As `all_distances`, and exactly 0 where only the rounding of the terms is left."""
-    scores = _all_scores(rows, centers, geometry)
+    """As `all_distances`, right to the last digits of the rows' precision: (n, k).
+
+    On the sphere what is only rounding becomes 0. The smallest stands at the label of `assign`.
+    """
+    if geometry == "sphere":
+        distances = all_distances(rows, centers, geometry)
+        return distances.masked_fill_(distances <= 64 * torch.finfo(distances.dtype).eps, 0)
+    distances = _precise_distances(rows, centers)
+    # Of two centres that are equally far but for rounding, the label's is the nearest.
+    labels = nearest(rows, centers, geometry)[0][:, None]
+    return distances.scatter_(1, labels, distances.amin(dim=1, keepdim=True))
+
+
+def _precise_distances(rows: Rows, centers: Tensor) -> Tensor:
+    """Squared distances without cancellation, of shape (n, k)."""
+    distances = all_distances(rows, centers, "euclidean")
+    step, limit = _rows_at_once(rows, len(centers)), _rounding(rows, MANY_DIGITS)
+    for start in range(0, len(limit), step):
+        near = distances[start : start + step] < limit[start : start + step, None]
+        for part in _parts(torch.nonzero(near), DENSE_AT_ONCE // rows.shape[1]):
+            row, center = part[:, 0] + start, part[:, 1]
+            distances[row, center] = _from_differences(rows, row, centers[center])
+    return distances
+
+
+def second_distances(rows: Rows, centers: Tensor, labels: Tensor, geometry: Geometry) -> Tensor:
+    """Squared distance (n,) of each row to the nearest centre but the one of its label."""
+    second = torch.empty_like(rows.length)
+    step = _rows_at_once(rows, len(centers))
+    for start in range(0, len(labels), step):
+        stop = min(start + step, len(labels))
+        scores = _scores(rows, centers, geometry, start, stop)
+        second[start:stop] = scores.scatter_(1, labels[start:stop, None], -torch.inf).amax(dim=1)
+    return to_distance(rows, second, geometry)
+
+
+def coincide(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
+    """Whether only the rounding of the terms lies between a row and a centre: (n, k)."""
+    scores = _scores(rows, centers, geometry, 0, rows.shape[0])
     distances = to_distance(rows, scores, geometry)
     terms = 2.0 if geometry == "sphere" else distances + 2 * scores.abs()
-    return distances.masked_fill_(distances <= 32 * torch.finfo(scores.dtype).eps * terms, 0)
+    return distances <= 32 * torch.finfo(scores.dtype).eps * terms
 
 
-def _all_scores(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
-    scores = rows.products(centers, 0, rows.shape[0])
+def _scores(rows: Rows, centers: Tensor, geometry: Geometry, start: int, stop: int) -> Tensor:
+    """xᵀΩ + b/2 of rows start … stop: (stop − start, k)."""
+    scores = rows.products(centers, start, stop)
     if geometry == "euclidean":
         scores -= centers.square().sum(dim=1) / 2
     return scores

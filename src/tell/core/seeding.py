@@ -16,7 +16,8 @@ from tell.core.rows import (
     Totals,
     all_distances,
     assign,
-    exact_distances,
+    coincide,
+    second_distances,
     wide,
 )
 
@@ -75,7 +76,7 @@ def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Gene
     chosen = []
     for _ in range(k):
         chosen.append(_draw(mass, weights, 1, generator))
-        taken = exact_distances(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0] == 0
+        taken = coincide(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0]
         mass = mass.masked_fill(taken, 0)
     return as_centers(rows, torch.cat(chosen), geometry)
 
@@ -139,7 +140,7 @@ def revive(
     for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
         worst = _first_smallest(-loss)
         own = rows.take(worst[None])
-        if loss[worst] <= 0 or not exact_distances(own, centers, geometry).all():
+        if loss[worst] <= 0 or coincide(own, centers, geometry).any():
             break
         centers[dead] = as_centers(rows, worst[None], geometry)[0]
         loss = torch.minimum(loss, all_distances(rows, centers[dead][None], geometry)[:, 0])
@@ -158,7 +159,7 @@ def relocate(
     """
     nearest = assign(rows, centers, geometry)
     weights = rows.weights()
-    second = _second_distance(rows, centers, nearest.labels, geometry)
+    second = second_distances(rows, centers, nearest.labels, geometry)
     use = weights.new_zeros(len(centers))
     use.index_add_(0, nearest.labels, weights * (second - nearest.distances))
     closest, trial = nearest.distances, centers.clone()
@@ -168,8 +169,3 @@ def relocate(
         target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
         trial[useless] = as_centers(rows, target[None], geometry)[0]
     return trial
-
-
-def _second_distance(rows: Rows, centers: Tensor, labels: Tensor, geometry: Geometry) -> Tensor:
-    distances = all_distances(rows, centers, geometry)
-    return distances.scatter_(1, labels[:, None], torch.inf).amin(dim=1)

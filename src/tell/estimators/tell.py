@@ -53,7 +53,7 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Restarts; the one with the smallest clustering loss is kept, all are in `runs_`. They
         compete on a sample of the rows where there are many.
     max_iter : int, default=300
-        Most steps on each sample.
+        Most steps of a restart, trials of moved centres included, and on each larger sample.
     tol : float, default=1e-4
         A sample is done when a step lowers the loss by less than this part of it.
     half_life : float or None, default=None
@@ -312,9 +312,9 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     # --- asking --------------------------------------------------------------------------------
 
     def _read_matrix(self, X: Any, *, reset: bool) -> Any:
-        # Rows that are scaled must be finite before; others are checked by their lengths.
+        # A scaling must not be learned from gaps; otherwise lengths tell of them, at no cost.
         scaled = self.standardize or self.geometry == "euclidean"
-        return read_matrix(self, X, reset=reset, finite=scaled)
+        return read_matrix(self, X, reset=reset, finite=reset and scaled)
 
     def _rows(self, X: Any, weight: Floats | None = None) -> Rows:
         """A checked matrix as rows of the clustered space, in the precision of X."""
@@ -352,8 +352,10 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def predict_proba(self, X: Any) -> Floats:
         """Soft assignment of Eq. 7, of shape (n, k): the attention a row pays to each centre."""
-        scores = self._scores(X) / self._temperature()
-        scores -= scores.max(axis=1, keepdims=True)
+        scores = self._scores(X)
+        scores -= scores.max(axis=1, keepdims=True)  # first: what overflows later is a share of 0
+        with np.errstate(over="ignore"):
+            scores /= max(self.temperature or self._usual_loss, float(np.finfo(scores.dtype).tiny))
         np.exp(scores, out=scores)
         return scores / scores.sum(axis=1, keepdims=True)
 
@@ -374,9 +376,6 @@ class TELL(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         rows = self._rows(X)
         centers = self._state.centers.to(rows.example)
         return -exact_distances(rows, centers, self.geometry).cpu().numpy()
-
-    def _temperature(self) -> float:
-        return self.temperature or max(self._usual_loss, 1e-30)
 
     # --- files ---------------------------------------------------------------------------------
 
