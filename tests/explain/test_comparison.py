@@ -50,3 +50,18 @@ def test_moved_gone_and_new_clusters_are_all_named(rows: Any) -> None:
     assert {j for fate in found.fates for j in fate.new} == {0, 1, 2, 3}
     assert "gone" in {fate.kind for fate in found.fates}
     assert "new" in {fate.kind for fate in found.fates}
+
+
+def test_a_piece_of_one_cluster_is_not_gathered_from_several() -> None:
+    rows = np.repeat([0.0, 1.0, 10.0], [80, 20, 100])[:, None]
+    found = compare(model(0, 10), model(0, 10, 1), rows)
+    assert found.overlap.tolist() == [[80, 0, 20], [0, 100, 0]]
+    last = found.fates[-1]
+    assert last.summary == "cluster 2 split off from 0 (20 % of its rows)"
+    assert (last.kind, last.old, last.new, last.kept) == ("split", (0,), (2,), 0.2)
+
+
+def test_a_cluster_gathered_from_several_says_so() -> None:
+    rows = np.repeat([0.0, 4.0, 6.0, 10.0], [60, 40, 40, 60])[:, None]
+    found = compare(model(0, 10), model(0, 10, 5), rows)
+    assert found.fates[-1].summary == "cluster 2 is new: gathered from several old ones"

@@ -29,7 +29,7 @@ def test_the_way_leads_over_the_boundary_to_the_other_centre(
     assert found.path.shape == (9, 64)
     centers = unit(deep.model.cluster_centers_.astype(float))
     ends = deep.model.decode_centers().reshape(10, -1)
-    np.testing.assert_allclose(found.path[-1], ends[point.runner_up], atol=1e-4)
+    np.testing.assert_allclose(found.path[-1], ends[found.cluster], atol=1e-4)
     start = unit(deep.model.transform(deep.X[3:4]).astype(float))
     own = deep.model.inverse_transform(start).reshape(-1)
     np.testing.assert_allclose(found.path[0], own, atol=1e-4)

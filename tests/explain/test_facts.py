@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.cluster import KMeans, MeanShift, MiniBatchKMeans
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_iris, make_blobs
 
 from tell import TELL
 from tell.data.chunks import Choice
@@ -17,7 +17,7 @@ from tell.data.survey import learn
 from tell.data.tables import ArrowSource
 from tell.exceptions import InputError
 from tell.explain import Explanation, compare, explain
-from tell.explain.clusters import FeatureFact, summarise
+from tell.explain.clusters import FeatureFact, name_features
 
 
 def test_facts_are_json_without_holes(wine_facts: Explanation, deep_facts: Explanation) -> None:
@@ -183,4 +183,58 @@ def test_columns_of_a_frame_are_found_by_name(wine: Any) -> None:
 
 def test_a_feature_that_merely_goes_along_is_not_named() -> None:
     along = FeatureFact("sl", 0, -0.1, 6.5, 6.5, 5.0, 1.2)  # its rows lie high, it pulls low
-    assert summarise(0.3, [along], None, None, None).startswith("close to the average")
+    pulls = FeatureFact("sw", 1, 0.05, 3.0, 3.0, 2.0, 0.6)
+    weak = FeatureFact("pl", 2, 0.3, 1.0, 1.0, 0.9, 0.2)
+    assert name_features([weak, along, pulls], by_weight=True) == (pulls,)
+    assert name_features([weak, along], by_weight=True) == (along,)  # it is not average either
+    assert name_features([weak], by_weight=True) == ()
+    assert name_features([pulls, along], by_weight=False) == (along, pulls)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean"])
+def test_the_stated_loss_is_that_of_the_formula(
+    wine: Any, geometry: str, temperature: float
+) -> None:
+    model = TELL(3, geometry=geometry, temperature=temperature, standardize=True, random_state=0)
+    facts = explain(model.fit(wine.values), wine.values, map_method=None, quality=False).model
+    part = facts.parts[3]
+    # Σ Iⱼ … with the soft assignment would be another, larger number.
+    assert part.formula.startswith("Σ Iⱼ (" if temperature == 0 else "minⱼ (")
+    assert dict(part.numbers)["Mean loss per row"] == f"{facts.loss:.6g}"
+    assert facts.loss == pytest.approx((model.transform(wine.values) ** 2).min(axis=1).mean(), 1e-5)
+    assert facts.loss == pytest.approx(model.loss_, rel=1e-5)
+
+
+def test_one_place_on_the_sphere_has_no_guarantee() -> None:
+    X = load_iris().data[:, :1]
+    facts = explain(TELL(1, random_state=0).fit(X), X)
+    assert facts.model.guarantee is None
+    assert facts.clusters[0].summary == "holds all rows"
+
+
+@pytest.mark.parametrize("n_rows", [3, 50])
+def test_identical_rows_are_explained(n_rows: int) -> None:
+    X = np.full((n_rows, 4), 0.3)
+    facts = explain(TELL(1, geometry="euclidean", random_state=0).fit(X), X)
+    assert facts.sample.map_method == "pca"
+    assert facts.sample.map is not None
+    assert np.isfinite(facts.sample.map).all()
+
+
+def test_labels_of_several_kinds_and_gaps_are_read() -> None:
+    X = make_blobs(40, centers=2, random_state=0)[0]
+    model = KMeans(2, n_init=1, random_state=0).fit(X)
+    for gap in (None, np.nan, pd.NA):
+        for y in ([1, "b", gap, ""] * 10, pd.Series(["a", "b", gap, gap] * 10, dtype=object)):
+            facts = explain(model, X, y, map_method="pca", quality=False)
+            assert facts.sample.known is not None
+            assert {"nan", "None", "<NA>", ""}.isdisjoint(set(facts.sample.known))
+            assert sum(name is not None for name in facts.sample.known) == 20
+            assert facts.scores is not None
+            json.loads(facts.to_json())
+    nothing = explain(model, X, [None] * 40, map_method="pca", quality=False)
+    assert not nothing.data.has_labels
+    assert nothing.sample.known is None
+    assert nothing.scores is None
+    assert nothing.clusters[0].main_label is None

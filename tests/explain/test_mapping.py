@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from tell.exceptions import ParameterError
-from tell.explain.mapping import project
+from tell.explain.mapping import fitting_method, project
 
 
 def test_tsne_keeps_groups_together_and_repeats_itself(planted: Any) -> None:
@@ -30,3 +30,29 @@ def test_one_feature_still_gives_a_plane() -> None:
 def test_an_unknown_method_is_named() -> None:
     with pytest.raises(ParameterError, match="umap"):
         project(np.zeros((3, 2)), np.zeros((1, 2)), method="umap")
+
+
+@pytest.mark.parametrize("distinct", [1, 2])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_rows_that_tsne_cannot_lay_out_are_laid_out_all_the_same(
+    distinct: int, columns: int
+) -> None:
+    rows = np.repeat(np.arange(distinct, dtype=float)[:, None] + np.ones(columns), 30, axis=0)
+    flat, stars = project(rows, rows[:1], method="tsne")
+    assert flat.shape == (30 * distinct, 2)
+    assert np.isfinite(flat).all()
+    np.testing.assert_allclose(stars[0], flat[0], atol=1e-9)
+
+
+def test_rounding_alone_is_no_variance() -> None:
+    rows = 1e6 + np.random.default_rng(0).normal(scale=1e-9, size=(40, 3))
+    assert fitting_method(rows, "tsne") == "pca"
+    assert fitting_method(rows - 1e6, "tsne") == "tsne"
+    assert fitting_method(rows[:, :1] - 1e6, "tsne") == "pca"
+
+
+def test_one_column_has_a_map() -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 1))
+    flat, _ = project(rows, rows[:2])
+    assert np.ptp(flat[:, 0]) > 0
+    assert np.all(flat[:, 1] == 0)

@@ -123,3 +123,35 @@ def test_seventy_thousand_points_are_laid_out() -> None:
     rows = np.asarray(data.X, np.float64).reshape(len(data.X), -1)[:, ::13] / 255
     flat, _ = project(rows, rows[:10], method="tsne")
     plots.plot_map(flat, data.y).get_figure().savefig(io.BytesIO())
+
+
+@pytest.mark.filterwarnings("error")
+def test_foreign_names_are_written_as_they_are() -> None:
+    names = ["in US$ (2020$)", "cost_$", "rev_$^{_$", "two\nlines\t$x^2$ \\frac{1}{", "$" * 40]
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    labels = np.array(names)[np.arange(60) % 5]
+    model = KMeans(3, n_init=1, random_state=0).fit(X)
+    facts = explain(model, X, labels, feature_names=names, map_method="pca", quality=False)
+    places = facts.sample.map
+    drawn = [
+        plots.plot_features(facts),
+        plots.plot_confusion(*matched_confusion(labels, facts.sample.labels)),
+        plots.plot_map(places, labels, title=names[2]),
+        plots.plot_map(places, labels, facts.sample.map_centers, names=names[:3]),
+        plots.plot_centers(dict.fromkeys(names, X[:3, :4]), (2, 2)),
+        plots.plot_history({names[2]: [2, 1]}, {names[1]: [1, 2]}, stages={names[0]: 0}),
+    ]
+    for ax in drawn:
+        ax.get_figure().savefig(io.BytesIO(), dpi=40)
+    ticks = [label.get_text() for label in drawn[0].get_yticklabels()]
+    assert r"in US\$ (2020\$)" in ticks
+    assert r"two lines \$x^2\$ \frac{1}{" in ticks
+
+
+def test_rows_without_a_label_are_drawn_without_a_name() -> None:
+    places = np.random.default_rng(0).normal(size=(20, 2))
+    ax = plots.plot_map(places, ["a", None, "b", None] * 5)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert sum(len(group.get_offsets()) for group in ax.collections) == 20

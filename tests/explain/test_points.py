@@ -71,7 +71,7 @@ def test_the_counterfactual_flips_the_model_and_nothing_shorter_does(
         assert model.predict(np.stack([beyond, before])).tolist() == [found.cluster, point.cluster]
         step = random.normal(size=(200, 13))
         step *= 0.97 * found.distance / np.linalg.norm(step, axis=1, keepdims=True)
-        assert not np.any(model.predict(x + step * model.scale_) == found.cluster)
+        assert np.all(model.predict(x + step * model.scale_) == point.cluster)
 
 
 def make_view(centers: Any, geometry: str = "euclidean") -> ModelView:
@@ -144,3 +144,46 @@ def test_a_counterfactual_through_the_origin_has_a_direction() -> None:
     for point in explain(model, [[1.5], [-1.5]], rows=[0, 1], map_method=None).points:
         assert point.counterfactual is not None
         assert model.predict(point.counterfactual.values[None])[0] == point.counterfactual.cluster
+
+
+@pytest.mark.parametrize("geometry", ["euclidean", "sphere"])
+def test_no_cluster_at_all_is_nearer_than_the_smallest_change(wine: Any, geometry: str) -> None:
+    model = TELL(6, geometry=geometry, standardize=True, random_state=0).fit(wine.values)
+    view = view_model(model)
+    facts = explain(model, wine.values, rows=range(178), map_method=None, quality=False)
+    elsewhere = 0
+    for point in facts.points:
+        row = view.scaled(wine.values[point.row][None])[0]
+        ways = [
+            float(np.linalg.norm(nearest_in_cell(view, row, k) - row))
+            for k in range(6)
+            if k != point.cluster
+        ]
+        found = point.counterfactual
+        assert found is not None
+        assert found.distance == pytest.approx(min(ways), rel=1e-3, abs=1e-4)
+        if found.cluster != point.runner_up:
+            elsewhere += 1
+            assert f"moves it, to cluster {found.cluster}," in point.summary
+        else:
+            assert "moves it there" in point.summary
+    assert elsewhere > 0
+
+
+def test_a_twin_of_the_own_centre_is_not_where_a_row_can_go() -> None:
+    model = KMeans(3, n_init=1, random_state=0).fit([[0.0], [1.0], [5.0]])
+    model.cluster_centers_ = np.array([[0.0], [0.0], [5.0]])
+    (point,) = explain(model, [[1.0]], rows=[0], map_method=None, quality=False).points
+    assert point.counterfactual is not None
+    assert point.counterfactual.cluster == 2
+    assert point.counterfactual.distance == pytest.approx(1.5, rel=1e-3)
+
+
+def test_clearness_runs_from_the_boundary_to_the_centre() -> None:
+    model = KMeans(2, n_init=1, random_state=0).fit([[0.0, 0.0], [4.0, 0.0]])
+    model.cluster_centers_ = np.array([[0.0, 0.0], [4.0, 0.0]])
+    X = np.array([[2.0, 0.0], [1.9, 9.0], [1.0, 0.0], [0.0, 3.0], [-5.0, 0.0]])
+    facts = explain(model, X, rows=range(5), map_method=None, quality=False)
+    clear = [point.clearness for point in facts.points]
+    np.testing.assert_allclose(clear, [0, 0.05, 0.5, 1, 1], atol=1e-9)
+    assert "50 % clear of cluster 1" in facts.points[2].summary

@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 
 from tell.explain import explain, quality
 from tell.explain.facts import Explanation
+from tell.explain.report import render_report
 
 
 def facts_of(case: Any, **options: Any) -> Explanation:
@@ -74,3 +75,63 @@ def test_a_deep_model_is_not_refitted(deep_facts: Explanation) -> None:
     assert 0 < found.stability.resampled_features <= 1
     assert found.faithfulness is not None
     assert found.faithfulness.measured > found.faithfulness.random
+
+
+@pytest.mark.parametrize(("columns", "removed"), [(2, 1), (3, 1), (4, 2), (6, 3), (9, 3)])
+def test_narrow_tables_are_faithful_too(columns: int, removed: int) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(scale=0.3, size=(200, columns))
+    X[:100, 0] += 4
+    model = KMeans(2, n_init=2, random_state=0).fit(X)
+    found = explain(model, X, map_method=None).quality
+    assert found is not None
+    assert found.faithfulness is not None
+    assert found.faithfulness.n_removed == removed
+    assert found.faithfulness.better_than_random > 0.95
+    assert found.faithfulness.random < 0.1 < found.faithfulness.measured
+
+
+def test_one_column_leaves_nothing_to_compare_with() -> None:
+    X = np.repeat([0.0, 4.0], 50)[:, None] + np.random.default_rng(0).normal(size=(100, 1))
+    facts = explain(KMeans(2, n_init=2, random_state=0).fit(X), X, map_method=None)
+    assert facts.quality is not None
+    assert facts.quality.faithfulness is None
+    assert "Are the named reasons the real ones?" not in render_report(facts)
+
+
+@pytest.mark.parametrize("own", [0, 1, 2, 3])
+def test_other_seeds_are_never_the_models_own(own: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = KMeans(3, n_init=1, random_state=own).fit(X)
+    used: list[int] = []
+    fit = KMeans.fit
+
+    def noting(self: Any, *args: Any, **options: Any) -> Any:
+        used.append(self.random_state)
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(KMeans, "fit", noting)
+    explain(model, X, map_method=None, random_state=0)
+    others = used[3:]  # the first three are fitted to halves
+    assert len(set(others)) == 3
+    assert own not in others
+
+
+def test_rules_have_conditions_even_for_a_small_cluster() -> None:
+    X = np.r_[np.random.default_rng(0).normal(size=(58, 2)), [[40.0, 40.0], [41.0, 41.0]]]
+    model = KMeans(2, n_init=2, random_state=0).fit(X)
+    for seed in range(8):
+        found = explain(model, X, map_method=None, random_state=seed).quality
+        assert found is not None
+        assert found.surrogate is not None
+        assert [rule.cluster for rule in found.surrogate.rules] == [0, 1]
+        assert all(rule.text for rule in found.surrogate.rules)
+
+
+def test_a_tree_without_a_split_is_no_surrogate() -> None:
+    X = np.r_[np.random.default_rng(0).normal(size=(59, 2)), [[40.0, 40.0]]]
+    model = KMeans(2, n_init=2, random_state=0).fit(X)
+    for seed in range(8):
+        found = explain(model, X, map_method=None, random_state=seed).quality
+        assert found is not None
+        assert found.surrogate is None or all(rule.text for rule in found.surrogate.rules)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import itertools
+import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+from tell import TELL
 from tell.explain import Explanation, compare, explain, write_report
 from tell.explain import report as report_module
 from tell.explain.report import render_report
@@ -118,8 +122,6 @@ def test_a_failed_write_leaves_the_old_report(
 
 @pytest.mark.slow
 def test_mnist_fits_in_eight_megabytes(tmp_path: Path) -> None:
-    from tell import TELL
-
     model = TELL(10, random_state=0).fit("mnist")
     path = write_report(explain(model, "mnist", map_method="pca"), tmp_path / "report.html")
     assert path.stat().st_size < 8_000_000
@@ -152,3 +154,73 @@ def test_large_colour_images_shrink_and_stay_small(tmp_path: Path) -> None:
     path = write_report(facts, tmp_path / "report.html")
     assert path.stat().st_size < 8_000_000
     assert "image/webp" in path.read_text(encoding="utf-8")
+
+
+def visible(page: str) -> str:
+    """The text of a page without scripts and styles."""
+    page = re.sub(r"(?s)<(script|style).*?</\1>", " ", page)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
+@pytest.mark.parametrize("geometry", ["euclidean", "sphere"])
+def test_a_single_cluster_is_not_compared_with_itself(geometry: str) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3)) + 3
+    model = TELL(1, geometry=geometry, random_state=0).fit(X)
+    facts = explain(model, X, np.repeat(["a", "b"], 20), rows=[3], map_method="pca")
+    text = visible(render_report(facts))
+    for wrong in (
+        "Clearly placed",
+        "against cluster 0",
+        "Margin to",
+        "−0 ",
+        "1 clusters",
+        "% clear",
+    ):
+        assert wrong not in text
+    assert "clearness" not in text
+    assert "1 cluster in 40 rows" in text
+    assert "Row 3 is in cluster 0, the only one." in text
+
+
+def test_headings_do_not_jump(wine_facts: Explanation, digits_facts: Explanation) -> None:
+    for facts in (wine_facts, digits_facts):
+        found = Tags(render_report(facts)).tags
+        levels = [int(tag[1]) for tag in found if re.fullmatch("h[1-6]", tag)]
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_rows_without_a_label_have_none_on_the_page() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.array(["cat", None, float("nan"), ""] * 10, object)
+    model = KMeans(2, n_init=1, random_state=0).fit(X)
+    facts = explain(model, X, y, map_method="pca", quality=False)
+    page = render_report(facts)
+    data = json.loads(re.findall(r'id="map-data">(.*?)</script>', page)[0])
+    assert data["labels"] == ["cat"]
+    assert data["known"] == [0, None, None, None] * 10
+    for wrong in ("labelled None", "labelled nan", "labelled ."):
+        assert wrong not in visible(page)
+
+
+def test_a_change_to_a_third_cluster_names_it(wine: Any) -> None:
+    model = TELL(6, geometry="euclidean", standardize=True, random_state=0).fit(wine.X)
+    facts = explain(model, wine.X, rows=range(178), map_method=None, quality=False)
+    point = next(p for p in facts.points if p.counterfactual.cluster != p.runner_up)
+    text = visible(render_report(replace(facts, points=(point,))))
+    assert f"The smallest change that moves it: to cluster {point.counterfactual.cluster}" in text
+    assert f"Contributions to the margin against cluster {point.runner_up}" in text
+
+
+def test_channels_that_cancel_stay_faint() -> None:
+    from tell.explain.sheet import heat_strength
+
+    random = np.random.default_rng(0)
+    amounts = random.normal(scale=0.01, size=(3, 4, 4))
+    amounts[0] += 3
+    amounts[2] -= 3
+    assert np.abs(heat_strength(amounts.ravel(), (3, 4, 4))).max() < 0.05
+    agreeing = heat_strength(np.abs(amounts).ravel(), (3, 4, 4))
+    assert agreeing.max() == 1
+    assert agreeing.min() > 0.9
+    grey = heat_strength(np.array([0.0, -2.0, 1.0, 4.0]), (2, 2))
+    assert grey.tolist() == [[0, -0.5], [0.25, 1]]

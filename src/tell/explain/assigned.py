@@ -39,6 +39,10 @@ class Assigned:
         joined = ((name, [part, getattr(other, name)]) for name, part in self._parts())
         return replace(self, **{name: np.concatenate(pair) for name, pair in joined})
 
+    def relative_to(self, reach: Floats) -> Assigned:
+        """The same rows with clearness relative to `reach` (k,): 1 where the mean member lies."""
+        return replace(self, clearness=np.minimum(self.clearness / reach[self.labels], 1.0))
+
     def _parts(self) -> Iterator[tuple[str, Any]]:
         for field in fields(self):
             if getattr(self, field.name) is not None:
@@ -49,14 +53,17 @@ def assign(view: ModelView, block: Block) -> Assigned:
     """Place the rows of a block among the centres.
 
     The margin is ‖x − Ω_k‖² − ‖x − Ω_j‖² between own centre j and runner-up k; clearness is
-    1 − distance to j / distance to k: 0 on the boundary, 1 at the centre.
+    margin / ‖Ω_j − Ω_k‖², the distance to the boundary relative to that of the centre: 0 on the
+    boundary, 1 at the centre and beyond. Columns in which the centres agree do not change it.
+    On the sphere noise keeps all rows far from the centre: there `relative_to` takes over.
     """
     squared = view.squared_distances(view.layer_rows(block.X))
     order = np.argsort(squared, axis=1, kind="stable")
     here = np.arange(len(squared))
     own, next_best = order[:, 0], order[:, min(1, view.n_clusters - 1)]
     near, far = squared[here, own], squared[here, next_best]
-    ratio = np.sqrt(np.divide(near, far, out=np.ones_like(near), where=far > 0))
+    apart = view.squared_distances(view.centers)[own, next_best]
+    clear = np.divide(far - near, apart, out=np.zeros_like(near), where=apart > 0)
     return Assigned(
         rows=block.numbers,
         X=block.X,
@@ -65,5 +72,5 @@ def assign(view: ModelView, block: Block) -> Assigned:
         runner_up=next_best,
         distance=np.sqrt(near),
         margin=far - near,
-        clearness=1 - ratio,
+        clearness=np.minimum(clear, 1.0),
     )

@@ -8,6 +8,21 @@ from scipy.optimize import nnls
 from tell.explain.view import Floats, ModelView
 
 
+def nearest_other(view: ModelView, squared: Floats, own: int, *, default: int) -> int:
+    """The cluster whose boundary with cluster `own` is nearest to a row.
+
+    `squared` (k,) are its squared distances to the centres. The boundary with cluster k is
+    (‖x − Ω_k‖² − ‖x − Ω_j‖²) / 2‖Ω_j − Ω_k‖ away. On the way to the nearest of these planes no
+    other one is crossed, so that its foot belongs to cluster k. A centre at the very place of the
+    own one has no such plane; `default` is for rows that know no other.
+    """
+    apart = np.linalg.norm(view.centers - view.centers[own], axis=1)
+    far = np.full(len(apart), np.inf)
+    distance = np.divide(squared - squared[own], apart, out=far, where=apart > 0)
+    nearest = int(np.argmin(distance))
+    return nearest if np.isfinite(distance[nearest]) else default
+
+
 def nearest_in_cell(view: ModelView, row: Floats, target: int) -> Floats:
     """The point nearest to a scaled row (p,) that belongs to cluster `target`, on its boundary.
 

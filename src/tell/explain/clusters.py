@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tell.explain.labels import main_label
 from tell.explain.members import Member, members, outliers
 from tell.explain.scan import Scan
 from tell.explain.view import Floats, ModelView
@@ -14,6 +15,11 @@ from tell.explain.words import percent
 
 #: Effect sizes below this are not named: "small" in Cohen's convention ends at 0.5.
 NAMED_EFFECT = 0.5
+#: At most this many features are named.
+N_NAMED = 3
+#: In effect sizes a column varies by at least this share of its whole standard deviation: a column
+#: that is constant inside each cluster stands out most, but not infinitely.
+LEAST_SPREAD = 0.1
 #: "Often confused": at least this share of a cluster lies at the boundary with one other.
 CONFUSED_SHARE = 0.05
 
@@ -29,7 +35,8 @@ class FeatureFact:
         deviations of the data
     value : the centre in the data's own units
     inside, outside : mean over the members, and over all other rows
-    effect : (inside − outside) / pooled standard deviation, signed
+    effect : (inside − outside) / pooled standard deviation, signed; the deviation counts as at
+        least a tenth of that of the whole column
     """
 
     name: str
@@ -51,9 +58,10 @@ class ClusterFacts:
     nearest, nearest_distance, nearest_angle : the closest other centre (angle in degrees)
     confused_with, confused_share : the cluster its borderline members lean to, and their share
     center : (d,) the centre in the data's own units, or None when no decoder can draw it
-    features : what sets it apart, strongest first
+    features : what sets it apart: those the summary names, then by |W_j − W̄|, strongest first
     effects : (d,) effect size of every column
-    prototypes, borderline, outliers : nearest members, smallest margins, unusually far members
+    prototypes, borderline, outliers : nearest members, least clear ones, unusually far ones
+    main_label, main_label_share : most frequent label, and its share of the members that have one
     """
 
     index: int
@@ -104,8 +112,8 @@ def _contrast(view: ModelView, centers: Floats, found: Scan) -> Floats:
     # W_j − W̄ says exactly how feature f moves the score of cluster j against the average cluster.
     weight = view.weight_and_bias()[0]
     if view.kind == "deep":  # the weights live in the embedding: compare decoded centres instead
-        spread = np.sqrt(found.moments.pooled(np.ones(len(centers), bool))[1])
-        weight = centers / np.where(spread > 0, spread, 1.0)
+        spread = _deviation(found)
+        weight = np.divide(centers, spread, out=np.zeros_like(centers), where=spread > 0)
     return np.asarray(weight - weight.mean(axis=0))
 
 
@@ -124,8 +132,11 @@ def _describe(
     confused_with, confused_share = _confusion(found, j)
     label, label_share = _main_label(found, j)
     effects, features = _features(found, names, j, center, contrast)
+    # A deep model's weights come from its decoder, which may miss what its rows show.
+    named = name_features(features, by_weight=view.kind != "deep")
+    features = (*named, *(fact for fact in features if fact not in named))
     share = size / found.n_rows
-    facts = (share, None if is_image else features, label, label_share, confused_with)
+    facts = (share, None if is_image else named, label, label_share, confused_with)
     return ClusterFacts(
         index=j,
         size=size,
@@ -140,7 +151,7 @@ def _describe(
         features=features[:n_named],
         effects=effects,
         prototypes=members(found.nearest, j),
-        borderline=members(found.unclear, j),
+        borderline=members(found.unclear, j) if view.n_clusters > 1 else (),
         outliers=outliers(found, j),
         main_label=label,
         main_label_share=label_share,
@@ -148,13 +159,24 @@ def _describe(
     )
 
 
+def name_features(features: Sequence[FeatureFact], *, by_weight: bool) -> tuple[FeatureFact, ...]:
+    """The few features to name: those with the largest weights, given in this order, or effects.
+
+    A feature goes by its weight only where the model pulls the way its rows lie: else it merely
+    goes along. None is named only if no effect is worth a name.
+    """
+    strong = [fact for fact in features if abs(fact.effect) >= NAMED_EFFECT]
+    pulls = [fact for fact in strong if by_weight and fact.weight * fact.effect > 0]
+    by_effect = sorted(strong, key=lambda fact: -abs(fact.effect))
+    return tuple((pulls or by_effect)[:N_NAMED])
+
+
 def summarise(
     share: float,
-    features: Sequence[FeatureFact] | None,
+    named: Sequence[FeatureFact] | None,
     label: str | None,
     label_share: float | None,
     confused_with: int | None,
-    n_named: int = 3,
 ) -> str:
     """One line in plain language, made from the facts alone.
 
@@ -168,10 +190,9 @@ def summarise(
     parts = []
     if label is not None and label_share is not None:
         parts.append(f"{percent(label_share)} labelled {label}")
-    if features is not None:
-        # Only where the model pulls the way its rows lie: else the feature merely goes along.
-        pulls = [fact for fact in features if fact.weight * fact.effect > 0]
-        named = [fact for fact in pulls if abs(fact.effect) >= NAMED_EFFECT][:n_named]
+    if share == 1:  # no other rows to compare with
+        return "; ".join([*parts, "holds all rows"])
+    if named is not None:
         words = [f"{'high' if fact.effect > 0 else 'low'} {fact.name}" for fact in named]
         parts.append(", ".join(words) or "close to the average in every feature")
     parts.append(f"{percent(share)} of rows")
@@ -192,18 +213,27 @@ def _features(
         mean_out, effect = mean_in, np.zeros_like(mean_in)
     else:
         spread = np.sqrt((n_in * var_in + n_out * var_out) / (n_in + n_out))
-        effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=spread > 0)
+        whole = _deviation(found)
+        spread = np.maximum(spread, LEAST_SPREAD * whole)
+        effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=whole > 0)
     order = np.argsort(-np.abs(contrast), kind="stable")
     columns = (contrast, center, mean_in, mean_out, effect)
     facts = (FeatureFact(names[f], int(f), *(float(c[f]) for c in columns)) for f in order)
     return effect, tuple(facts)
 
 
+def _deviation(found: Scan) -> Floats:
+    """Standard deviation (d,) of every column over all rows; 0 where there is only rounding."""
+    mean, variance = found.moments.pooled(np.ones(len(found.moments.sizes), bool))
+    deviation = np.sqrt(variance)
+    precision = np.finfo(np.result_type(found.sample.X.dtype, np.float32)).eps
+    return np.where(deviation > 2 * precision * np.abs(mean), deviation, 0.0)
+
+
 def _cohesion(view: ModelView, found: Scan, j: int) -> float:
-    size = max(int(found.moments.sizes[j]), 1)
-    if view.on_sphere:  # ‖x − c‖² = 2 − 2 cos on the sphere
-        return float(1 - found.moments.squared[j] / size / 2)
-    return float(found.moments.distance[j] / size)
+    if view.on_sphere:
+        return float(found.moments.mean_cosine()[j])
+    return float(found.moments.distance[j] / max(int(found.moments.sizes[j]), 1))
 
 
 def _neighbour(view: ModelView, j: int) -> tuple[int | None, float | None, float | None]:
@@ -219,15 +249,13 @@ def _neighbour(view: ModelView, j: int) -> tuple[int | None, float | None, float
 
 
 def _confusion(found: Scan, j: int) -> tuple[int | None, float]:
-    counts = found.moments.confused[j]
+    counts = found.confused[j]
     other = int(np.argmax(counts))
     share = float(counts[other] / max(found.moments.sizes[j], 1))
     return (other if share >= CONFUSED_SHARE else None), share
 
 
 def _main_label(found: Scan, j: int) -> tuple[str | None, float | None]:
-    if found.labels is None or found.y is None or not np.any(found.labels == j):
+    if found.labels is None or found.y is None:
         return None, None
-    values, counts = np.unique(found.y[found.labels == j], return_counts=True)
-    best = int(np.argmax(counts))
-    return str(values[best]), float(counts[best] / counts.sum())
+    return main_label(found.y[found.labels == j])

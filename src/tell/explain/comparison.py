@@ -152,6 +152,12 @@ class _Fates:
                 text = f"cluster {i} moved: {percent(kept)} of its rows are now in {j}"
                 self.note("moved", [i], [j], kept, text)
         for j in np.flatnonzero(self.new_open).tolist():
+            i = int(np.argmax(self.of_new[:, j]))
+            if self.of_new[i, j] >= SAME:  # nearly all its rows come from one, which lives on
+                kept = self.of_old[i, j]
+                text = f"cluster {j} split off from {i} ({percent(kept)} of its rows)"
+                self.note("split", [i], [j], kept, text)
+                continue
             empty = not self.overlap[:, j].any()
             text = "has no rows in this data" if empty else "is new: gathered from several old ones"
             self.note("new", [], [j], 0.0, f"cluster {j} {text}")

@@ -20,11 +20,17 @@ PATH_STEPS = 8
 
 
 def deep_reasons(
-    view: ModelView, x: NDArray[Any], j: int, k: int, names: Sequence[str], baseline: Floats
+    view: ModelView,
+    x: NDArray[Any],
+    j: int,
+    k: int,
+    target: int,
+    names: Sequence[str],
+    baseline: Floats,
 ) -> tuple[Floats, float, Counterfactual | None]:
-    """Attributions (d,), the baseline's margin, and the counterfactual of one row (d,)."""
+    """Attributions (d,), the baseline's margin, and the way of one row (d,) to cluster `target`."""
     amounts, rest = integrated_gradients(view, x[None], j, k, baseline)
-    return amounts[0], rest, None if j == k else decoded_counterfactual(view, x, k, names)
+    return amounts[0], rest, None if j == k else decoded_counterfactual(view, x, target, names)
 
 
 def integrated_gradients(

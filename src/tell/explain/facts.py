@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tell.explain.clusters import ClusterFacts, describe_clusters
-from tell.explain.mapping import project
+from tell.explain.labels import known_labels, label_texts
+from tell.explain.mapping import fitting_method, project
 from tell.explain.plain import as_plain
 from tell.explain.points import PointFacts, describe_point
 from tell.explain.quality import QualityFacts, measure_quality
@@ -42,7 +43,8 @@ class SampleFacts:
     """A seeded sample of rows; every array has one entry per sampled row.
 
     `map` and `map_centers` are places on a plane, or None if no map was asked for. The rows
-    themselves, `values` (n, d), and their `embedding` (n, p) stay out of the JSON.
+    themselves, `values` (n, d), and their `embedding` (n, p) stay out of the JSON. `known` holds
+    None for a row without a label, and is None if no sampled row has one.
     """
 
     rows: Ints
@@ -50,7 +52,7 @@ class SampleFacts:
     runner_up: Ints
     margin: Floats
     clearness: Floats
-    known: tuple[str, ...] | None
+    known: tuple[str | None, ...] | None
     map: Floats | None
     map_centers: Floats | None
     map_method: str | None
@@ -199,6 +201,7 @@ def _points(
             values,
             data.feature_names,
             typical_loss=loss,
+            reach=found.reach,
             baseline=baseline,
             label=found.known_label(row),
             is_image=data.shape is not None,
@@ -210,7 +213,8 @@ def _points(
 def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, NDArray[Any]]]:
     """The most typical row of the largest cluster; the least clear ones of the largest three."""
     largest = sorted((c for c in clusters if c.size), key=lambda cluster: -cluster.size)[:3]
-    members = [largest[0].prototypes[0], *(cluster.borderline[0] for cluster in largest)]
+    members = [largest[0].prototypes[0]]
+    members += [one for cluster in largest for one in cluster.borderline[:1]]
     return list({one.row: (one.row, one.values) for one in members}.values())
 
 
@@ -221,6 +225,7 @@ def _sample(
     Z = view.layer_rows(part.X)
     places: tuple[Floats | None, Floats | None] = (None, None)
     if method is not None:
+        method = fitting_method(np.vstack([Z, view.centers]), method)
         places = project(Z, view.centers, method=method, seed=seed, visible=visible)
     return SampleFacts(
         rows=part.rows,
@@ -228,13 +233,18 @@ def _sample(
         runner_up=part.runner_up,
         margin=part.margin,
         clearness=part.clearness,
-        known=None if part.y is None else tuple(map(str, part.y)),
+        known=_known(part.y),
         map=places[0],
         map_centers=places[1],
         map_method=method,
         values=part.X,
         embedding=Z,
     )
+
+
+def _known(y: NDArray[Any] | None) -> tuple[str | None, ...] | None:
+    texts = () if y is None else tuple(label_texts(y))
+    return texts if any(text is not None for text in texts) else None
 
 
 def _quality(view: ModelView, found: Scan, data: DataFacts, seed: int) -> QualityFacts:
@@ -245,10 +255,10 @@ def _quality(view: ModelView, found: Scan, data: DataFacts, seed: int) -> Qualit
 def _scores(found: Scan) -> dict[str, float] | None:
     if found.y is None or found.labels is None:
         return None
-    from tell.metrics import evaluate, has_class
+    from tell.metrics import evaluate
 
-    known = has_class(found.y)
-    return dict(evaluate(found.y[known], found.labels[known]).as_dict()) if known.any() else None
+    known, y = known_labels(found.y)
+    return dict(evaluate(y, found.labels[known]).as_dict())
 
 
 def _made(seed: int, sample_size: int) -> dict[str, str]:

@@ -45,6 +45,8 @@ def guarantee(view: ModelView, Z: Floats, n_steps: int) -> Guarantee | None:
     rows = math.sqrt(view.n_clusters)
     scores = torch.from_numpy(-view.squared_distances(Z))
     found = epsilon(scores, view.temperature)
+    if found == 0:  # every row lies on its centre: there is nothing left to gain
+        return None
     length = STEP_PER_ROW * rows
     steps = torch.full((n_steps,), length / found, dtype=torch.float64)
     bound = suboptimality_bound(steps, found, distance=FARTHEST_ROWS * rows)

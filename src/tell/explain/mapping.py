@@ -29,10 +29,8 @@ def project(
     >>> flat.shape, stars.shape, np.allclose(flat[:3], stars)
     ((30, 2), (3, 2), True)
     """
-    if method not in METHODS:
-        raise ParameterError(f"method needs one of {METHODS}, got {method!r}; choose one of them")
     together = np.vstack([Z, centers])
-    if method == "tsne" and len(together) >= 10:
+    if fitting_method(together, method) == "tsne":
         flat = _tsne(together, seed, visible)
     else:
         flat = _principal(together, 2, seed)
@@ -40,10 +38,28 @@ def project(
     return flat[: len(Z)], flat[len(Z) :]
 
 
+def fitting_method(rows: Floats, method: str) -> str:
+    """`method`, or "pca" for rows (n, p) that t-SNE cannot lay out: too few, flat or all alike."""
+    if method not in METHODS:
+        raise ParameterError(f"method needs one of {METHODS}, got {method!r}; choose one of them")
+    enough = len(rows) >= 10 and rows.shape[1] >= 2 and _vary(rows)
+    return method if enough else "pca"
+
+
+def _vary(rows: Floats) -> bool:
+    """Whether at least three rows differ, by more than rounding: t-SNE crashes on less."""
+    tolerance = 1e-12 * float(np.abs(rows).max())
+    others = rows[(np.abs(rows - rows[0]) > tolerance).any(axis=1)]
+    return len(others) > 0 and bool((np.abs(others - others[0]) > tolerance).any())
+
+
 def _principal(rows: Floats, n_components: int, seed: int) -> Floats:
     from sklearn.decomposition import PCA
 
     count = min(n_components, *rows.shape)
+    rows = rows - rows[0]  # large means would cancel the rest
+    if not rows.any():
+        return np.zeros((len(rows), count))
     return np.asarray(PCA(count, random_state=seed).fit_transform(rows), np.float64)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.explain.assigned import Assigned
+from tell.explain.labels import label_texts
 from tell.explain.scan import Scan
 
 
@@ -39,7 +40,7 @@ def _member(part: Assigned, place: int) -> Member:
         margin=float(part.margin[place]),
         clearness=float(part.clearness[place]),
         runner_up=int(part.runner_up[place]),
-        label=None if part.y is None else str(part.y[place]),
+        label=None if part.y is None else label_texts(part.y[place : place + 1])[0],
     )
 
 

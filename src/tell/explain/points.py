@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.explain.assigned import assign
-from tell.explain.cells import just_inside, nearest_in_cell
+from tell.explain.cells import just_inside, nearest_in_cell, nearest_other
 from tell.explain.rows import Block
 from tell.explain.view import Floats, ModelView
 from tell.explain.words import percent, short
@@ -42,7 +42,8 @@ class Counterfactual:
 
     Attributes
     ----------
-    cluster : the cluster that is reached
+    cluster : the cluster that is reached: the one whose boundary is nearest, which need not be the
+        one whose centre is
     distance : length of the change in the layer's space, and `relative` to the row's length
     changes : all features, strongest change first; for a deep model as the decoder draws them
     values : (d,) the changed row in the data's own units; None if the model cannot draw it
@@ -67,6 +68,8 @@ class PointFacts:
     attention : (k,) softmax of minus the squared distance over `attention_temperature`
     squared_distances : (k,) to every centre
     margin : ‖x − Ω_k‖² − ‖x − Ω_j‖² = (W_j − W_k)ᵀx + b_j − b_k to runner-up k
+    clearness : 0 on the boundary with the runner-up, 1 as far from it as the centre (on the
+        sphere: the members' mean) and beyond
     contributions : every feature, strongest first
     method : "exact" or "integrated gradients"
     baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
@@ -119,21 +122,21 @@ def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
 
 
 def linear_reasons(
-    view: ModelView, x: NDArray[Any], j: int, k: int, names: Sequence[str]
+    view: ModelView, x: NDArray[Any], j: int, k: int, target: int, names: Sequence[str]
 ) -> tuple[tuple[Contribution, ...], Counterfactual | None]:
-    """Exact contributions, and the counterfactual, of one row (d,) of a linear model."""
+    """Exact contributions to j against k, and the way of one row (d,) into cluster `target`."""
     row = view.scaled(x[None])[0]
     z = view.layer_rows(x[None])[0]
     amounts = margin_contributions(view, z[None], j, k)[0]
     if j == k:
         return contributions(names, x, amounts), None
     length = float(np.linalg.norm(row)) or 1.0
-    reached = just_inside(view, nearest_in_cell(view, row, k), k, length)
+    reached = just_inside(view, nearest_in_cell(view, row, target), target, length)
     after = view.unscaled(reached[None])[0]
     order = np.argsort(-np.abs(reached - row), kind="stable")
     changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
     distance = float(np.linalg.norm(reached - row))
-    found = Counterfactual(k, distance, distance / length, changes, after)
+    found = Counterfactual(target, distance, distance / length, changes, after)
     return contributions(names, x, amounts), found
 
 
@@ -152,22 +155,28 @@ def describe_point(
     names: Sequence[str],
     *,
     typical_loss: float,
+    reach: Floats,
     baseline: Floats,
     label: str | None = None,
     is_image: bool = False,
 ) -> PointFacts:
-    """All facts of one row (d,). `typical_loss` is the temperature of the soft view at τ = 0."""
-    placed = assign(view, Block(x[None], None, np.array([row])))
+    """All facts of one row (d,).
+
+    `typical_loss` is the temperature of the soft view at τ = 0, `reach` (k,) that of `Scan`, and
+    `baseline` the row at which the attribution of a deep model starts.
+    """
+    placed = assign(view, Block(x[None], None, np.array([row]))).relative_to(reach)
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
     squared = view.squared_distances(view.layer_rows(x[None]))[0]
+    target = nearest_other(view, squared, j, default=k)
     margin, rest, method = float(placed.margin[0]), 0.0, "exact"
     if view.kind == "deep":
         from tell.explain.deep import deep_reasons
 
-        amounts, rest, found = deep_reasons(view, x, j, k, names, baseline)
+        amounts, rest, found = deep_reasons(view, x, j, k, target, names, baseline)
         method, reasons = "integrated gradients", contributions(names, x, amounts)
     else:
-        reasons, found = linear_reasons(view, x, j, k, names)
+        reasons, found = linear_reasons(view, x, j, k, target, names)
     total = sum(one.amount for one in reasons)
     clearness = float(placed.clearness[0])
     temperature = view.temperature or typical_loss
@@ -218,9 +227,7 @@ def _summary(
 ) -> str:
     if found is None:
         return f"Row {row} is in cluster {j}, the only one."
-    place = (
-        f"Row {row} is in cluster {j}, its centre {percent(clearness)} nearer than cluster {k}'s"
-    )
+    place = f"Row {row} is in cluster {j}, {percent(clearness)} clear of cluster {k}"
     if is_image:
         return f"{place}."
     speak = " and ".join(one.name for one in reasons[:2] if one.amount > 0)
@@ -229,8 +236,10 @@ def _summary(
     despite = f", despite {against}" if against else ""
     moves = found.changes[:2]
     ways = " and ".join(f"{one.name} {short(one.before)} → {short(one.after)}" for one in moves)
-    how = "The smallest change that moves it there begins with"
+    there = " there" if found.cluster == k else f", to cluster {found.cluster},"
+    how = f"The smallest change that moves it{there} begins with"
     if not exact:
-        how = "On the boundary the decoder draws, instead of what it makes of this row,"
+        boundary = "boundary" if found.cluster == k else f"boundary of cluster {found.cluster}"
+        how = f"On the {boundary} the decoder draws, instead of what it makes of this row,"
     change = f" {how} {ways}." if ways else ""
     return f"{place}{because}{despite}.{change}"

@@ -15,7 +15,7 @@ from tell.explain.stability import Stability, measure_stability
 from tell.explain.surrogate import Surrogate, fit_surrogate
 from tell.explain.view import Floats, ModelView
 
-#: Features taken away per row when faithfulness is measured.
+#: Features taken away per row when faithfulness is measured; never more than half of all.
 REMOVED = 3
 
 
@@ -28,7 +28,7 @@ class Faithfulness:
     n_rows : rows tried
     n_removed : features removed per row
     stated, measured : part of all margins that is lost, as the explanations state it, and in truth
-    random : the same when as many features are removed at random
+    random : the same when as many of the other features are removed, drawn at random
     correlation : between stated and measured loss, row by row
     better_than_random : share of rows where the named features cost more margin than random ones
     """
@@ -82,8 +82,11 @@ def measure_faithfulness(
     """Take the strongest features of every row away, ask the model again, compare with the claim.
 
     Taking a feature away means giving it the value that favours neither cluster: the middle of
-    the two centres; for a deep model, the baseline's value.
+    the two centres; for a deep model, the baseline's value. None for a single column: there are no
+    other features to compare with.
     """
+    if sample.X.shape[1] == 1:
+        return None
     limit = max_rows if view.kind != "deep" else 32
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:limit])
@@ -91,11 +94,12 @@ def measure_faithfulness(
     if not len(part):
         return None
     amounts, neutral = _claims(view, part, baseline)
-    count = min(
-        REMOVED if view.kind != "deep" else max(1, amounts.shape[1] // 20), amounts.shape[1]
-    )
+    half, twentieth = (max(1, amounts.shape[1] // part) for part in (2, 20))
+    count = min(REMOVED, half) if view.kind != "deep" else twentieth
     named = np.argsort(-amounts, axis=1)[:, :count]
-    chance = np.argsort(random.random(amounts.shape), axis=1)[:, :count]
+    keys = random.random(amounts.shape)
+    np.put_along_axis(keys, named, np.inf, axis=1)  # the same features would prove nothing
+    chance = np.argsort(keys, axis=1)[:, :count]
     stated = np.take_along_axis(amounts, named, axis=1).sum(axis=1)
     measured = _lost_margin(view, part, neutral, named)
     by_chance = _lost_margin(view, part, neutral, chance)

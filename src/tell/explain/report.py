@@ -23,7 +23,7 @@ from tell.explain.facts import Explanation
 from tell.explain.palette import cluster_colors, ink_on
 from tell.explain.scan import BORDERLINE
 from tell.explain.sheet import Sheet, heat_map, make_sheet
-from tell.explain.words import percent, short, signed_short
+from tell.explain.words import counted, percent, short, signed_short
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Rows of tables up to this wide are shown whole when the map is pointed at.
@@ -93,6 +93,7 @@ def render_report(
     )
     environment.filters |= {
         "percent": percent,
+        "counted": counted,
         "short": short,
         "signed_short": signed_short,
         "curve": curve,
@@ -131,6 +132,8 @@ def curve(values: Iterable[float]) -> str:
 
 
 def _headline(facts: Explanation) -> str:
+    if facts.model.n_clusters == 1:
+        return "A single cluster holds all rows: there is no boundary to explain."
     there = [cluster for cluster in facts.clusters if cluster.size]
     largest = max(there, key=lambda cluster: cluster.size)
     text = f"The largest cluster, {largest.index}, holds {percent(largest.share)} of the rows."
@@ -204,8 +207,8 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
     span = np.maximum(extent, 0.5 * extent.max() or 1.0)  # a flat cloud is stretched, not blown up
     shift = (span - extent) / 2
     places = np.round(10_000 * (everything - low + shift) / span).astype(int)
-    names = sorted(set(sample.known or ()))
-    number = {name: i for i, name in enumerate(names)}
+    names = sorted({name for name in sample.known or () if name is not None})
+    number: dict[str | None, int] = {name: i for i, name in enumerate(names)}
     table = facts.data.shape is None and facts.data.n_features <= MAX_HOVER_COLUMNS
     return {
         "colors": colors,
@@ -218,7 +221,7 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
         "cluster": sample.labels.tolist(),
         "runnerUp": sample.runner_up.tolist(),
         "clear": np.round(100 * sample.clearness).astype(int).tolist(),
-        "known": [number[name] for name in sample.known] if sample.known else None,
+        "known": [number.get(name) for name in sample.known] if sample.known else None,
         "columns": facts.data.feature_names if table else None,
         "values": _rounded(sample.values) if table else None,
     }

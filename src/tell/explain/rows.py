@@ -12,6 +12,7 @@ from scipy import sparse
 
 from tell.data.sources import open_source
 from tell.exceptions import InputError
+from tell.explain.labels import as_labels
 
 BLOCK_ROWS = 4096
 
@@ -66,7 +67,7 @@ def in_columns_of(model: Any, data: Any) -> Any:
 
 def open_rows(data: Any, y: Any = None) -> Rows:
     """Open anything that `tell` can read, or a sparse matrix, or a source that is already open."""
-    known = None if y is None else np.asarray(y)
+    known = None if y is None else as_labels(y)
     if sparse.issparse(data):
         rows = Rows("array", data.shape[1], None, None, data.tocsr(), known)
         _check_length(known, data.shape[0])

@@ -16,11 +16,12 @@ from scipy import sparse
 
 from tell.exceptions import InputError
 from tell.explain.assigned import Assigned, assign
+from tell.explain.labels import known_labels, label_texts
 from tell.explain.rows import Block, Rows
 from tell.explain.view import Floats, Ints, ModelView
 from tell.progress import progress
 
-#: A member is borderline when its own centre is less than 10 % nearer than the runner-up.
+#: A member is borderline within a tenth of the way from the boundary to where its like lies.
 BORDERLINE = 0.1
 
 
@@ -30,7 +31,7 @@ class Moments:
     def __init__(self, k: int, shift: Floats) -> None:
         self.sizes = np.zeros(k, np.int64)
         self.distance, self.squared = np.zeros(k), np.zeros(k)
-        self.confused = np.zeros((k, k), np.int64)
+        self._unclear: list[tuple[Ints, Ints, Floats]] = []
         self._shift = shift
         self._sum, self._squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
 
@@ -39,12 +40,25 @@ class Moments:
         self.sizes += np.bincount(part.labels, minlength=k)
         self.distance += np.bincount(part.labels, part.distance, minlength=k)
         self.squared += np.bincount(part.labels, part.distance**2, minlength=k)
-        unclear = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
-        np.add.at(self.confused, (part.labels[unclear], part.runner_up[unclear]), 1)
+        # What is borderline follows from all rows: keep those that may be, few as a rule.
+        few = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
+        self._unclear.append((part.labels[few], part.runner_up[few], part.clearness[few]))
         members = sparse.csr_array((np.ones(n), (part.labels, np.arange(n))), shape=(k, n))
         shifted = part.X.astype(np.float64) - self._shift
         self._sum += members @ shifted
         self._squares += members @ shifted**2
+
+    def mean_cosine(self) -> Floats:
+        """Mean cosine (k,) of members to their centre on the sphere: ‖x − c‖² = 2 − 2 cos."""
+        return 1 - self.squared / np.maximum(self.sizes, 1) / 2
+
+    def confused(self, reach: Floats) -> Ints:
+        """Borderline members (k, k) by own cluster and runner-up; `reach` as in `Scan`."""
+        counts = np.zeros((len(reach), len(reach)), np.int64)
+        for own, other, clearness in self._unclear:
+            unclear = clearness < BORDERLINE * reach[own]
+            np.add.at(counts, (own[unclear], other[unclear]), 1)
+        return counts
 
     def mean(self) -> Floats:
         return self._shift + self._sum / np.maximum(self.sizes, 1)[:, None]
@@ -59,10 +73,17 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """All that one pass found. `nearest`, `unclear` and `farthest` hold a few rows per cluster."""
+    """All that one pass found. `nearest`, `unclear` and `farthest` hold a few rows per cluster.
+
+    `reach` (k,) is how far along its centre the mean member of a cluster lies: 1 unless on the
+    sphere, where it is the mean cosine. All clearness here is relative to it, and `confused` (k, k)
+    counts the borderline members by own cluster and runner-up.
+    """
 
     n_rows: int
     moments: Moments
+    reach: Floats
+    confused: Ints
     nearest: Assigned
     unclear: Assigned
     farthest: Assigned
@@ -76,7 +97,8 @@ class Scan:
         """The known label of the row with this number in the data."""
         if self.y is None or self.numbers is None:
             return None
-        return str(self.y[np.searchsorted(self.numbers, row)])
+        place = int(np.searchsorted(self.numbers, row))
+        return label_texts(self.y[place : place + 1])[0]
 
 
 class Collector:
@@ -121,6 +143,13 @@ class Collector:
         best = np.argsort(keys, kind="stable")[: self._sample_size]
         self._keys, self._kept["sample"] = keys[best], self._kept["sample"].join(part).take(best)
 
+    def _labelled(self) -> tuple[Any, Any, Any]:
+        """Clusters, known labels and numbers of all rows; None where no row has a label."""
+        if not self._known:
+            return None, None, None
+        labels, y, numbers = map(np.concatenate, zip(*self._known, strict=True))
+        return (labels, y, numbers) if known_labels(y)[0].any() else (None, None, None)
+
     def result(self) -> Scan:
         """What was found in all blocks together."""
         if self._moments is None:
@@ -130,16 +159,18 @@ class Collector:
                 f"rows needs numbers from 0 to {self._last}, got {row}; rows are counted from 0 "
                 "in the order of the data, and those left out for a gap cannot be explained"
             )
-        sample = self._kept["sample"]
-        labels, y, numbers = (
-            map(np.concatenate, zip(*self._known, strict=True)) if self._known else (None,) * 3
-        )
+        reach = np.ones(self._view.n_clusters)
+        if self._view.on_sphere:
+            reach = np.clip(self._moments.mean_cosine(), 1e-9, 1.0)
+        kept = {name: part.relative_to(reach) for name, part in self._kept.items()}
+        sample = kept.pop("sample")
+        labels, y, numbers = self._labelled()
         return Scan(
             n_rows=self.n_rows,
             moments=self._moments,
-            nearest=self._kept["nearest"],
-            unclear=self._kept["unclear"],
-            farthest=self._kept["farthest"],
+            reach=reach,
+            confused=self._moments.confused(reach),
+            **kept,
             sample=sample.take(np.argsort(sample.rows)),
             chosen=self._wanted,
             labels=labels,

@@ -74,12 +74,24 @@ def _paste(
 
 def heat_map(amounts: NDArray[Any], shape: tuple[int, ...]) -> str:
     """Signed amounts (d,) as a transparent picture: orange speaks for, blue against."""
-    flat = np.asarray(amounts, np.float64).reshape(shape)
-    flat = flat.sum(axis=0) if flat.ndim == 3 else flat
-    strength = np.abs(flat) / (np.abs(flat).max() or 1.0)
-    color = np.where((flat > 0)[:, :, None], np.array(_FOR), np.array(_AGAINST))
-    alpha = np.round(255 * strength**0.7)[:, :, None]  # lift the weak ones so that they are seen
+    strength = heat_strength(amounts, shape)
+    color = np.where((strength > 0)[:, :, None], np.array(_FOR), np.array(_AGAINST))
+    lifted = np.abs(strength) ** 0.7  # so that weak ones are seen
+    alpha = np.round(255 * lifted)[:, :, None]
     return _encode(np.concatenate([color, alpha], axis=2).astype(np.uint8))
+
+
+def heat_strength(amounts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Amounts (d,) summed over the channels, (h, w), between −1 and 1.
+
+    The largest single amount sets the scale too: where channels cancel, what is left is noise.
+
+    >>> heat_strength(np.array([4.0, 1.0, -3.0, 1.0]), (2, 1, 2)).tolist()
+    [[0.25, 0.5]]
+    """
+    single = np.asarray(amounts, np.float64).reshape(shape)
+    flat = single.sum(axis=0) if single.ndim == 3 else single
+    return np.asarray(flat / (max(np.abs(single).max(), np.abs(flat).max()) or 1.0))
 
 
 def _image(pixels: NDArray[np.uint8]) -> Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -56,9 +57,11 @@ def measure_stability(
     seeded = hasattr(view.model, "get_params") and "random_state" in view.model.get_params()
     if view.kind == "deep" or not seeded or len(halves[0]) <= view.n_clusters:
         return Stability(None, None, fixed)
+    own = view.model.get_params()["random_state"]  # the same seed would only repeat the model
+    others = itertools.islice((s for s in itertools.count(seed + 1) if s != own), n_refits)
     return Stability(
         resampling=_repeat(view, few, ((half, seed) for half in halves), n_refits),
-        seed=_repeat(view, few, ((None, seed + 1 + i) for i in range(n_refits)), n_refits),
+        seed=_repeat(view, few, ((None, other) for other in others), n_refits),
         resampled_features=fixed,
     )
 

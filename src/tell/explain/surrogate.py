@@ -38,20 +38,27 @@ class Surrogate:
 
 
 def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogate | None:
-    """Fit on one half of the sampled rows, measure on the other; None for fewer than 20 rows."""
+    """Fit on one half of the sampled rows, measure on the other.
+
+    None for fewer than 20 rows, or where the tree finds nothing to ask about.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     if len(sample) < 20:
         return None
     k = len(np.unique(sample.labels))
     order = np.random.default_rng(seed).permutation(len(sample))
-    learn, check = np.array_split(order, 2)
+    # Every other row of every cluster, so that the tree sees all of them.
+    order = order[np.argsort(sample.labels[order], kind="stable")]
+    learn, check = order[::2], order[1::2]
     tree = DecisionTreeClassifier(
         max_depth=max(4, math.ceil(math.log2(k)) + 2),  # room for k leaves, short enough to read
         max_leaf_nodes=max(8, 2 * k),
         random_state=seed,
     )
     tree.fit(sample.X[learn], sample.labels[learn])
+    if tree.get_n_leaves() == 1:
+        return None
     return Surrogate(
         depth=int(tree.get_depth()),
         n_leaves=int(tree.get_n_leaves()),

@@ -44,7 +44,7 @@ class ModelFacts:
     Attributes
     ----------
     kind, geometry, n_clusters, n_features, temperature : what it is
-    loss : mean clustering loss over all explained rows
+    loss : mean clustering loss over all explained rows, that of the hard assignment as in `fit`
     parts : input, weight, activation and loss (section 3.3 of the paper)
     history : training curves: name → one value per iteration or epoch
     runs : restarts and the choice between them
@@ -138,15 +138,15 @@ def _activation(view: ModelView, found: Scan) -> Part:
         if hard
         else "Each row spreads its attention over the centres, nearest first."
     )
+    numbers = [("Temperature τ", f"{view.temperature:g}")]
+    if view.n_clusters > 1:
+        numbers.append(("Median margin", f"{np.median(found.sample.margin):.4g}"))
+        numbers.append(("Median clearness", percent(float(np.median(found.sample.clearness)))))
     return Part(
         "Activation",
         rule,
         meaning + " This attention is the cluster assignment.",
-        (
-            ("Temperature τ", f"{view.temperature:g}"),
-            ("Median margin", f"{np.median(found.sample.margin):.4g}"),
-            ("Median clearness", percent(float(np.median(found.sample.clearness)))),
-        ),
+        tuple(numbers),
     )
 
 
@@ -154,9 +154,12 @@ def _loss(view: ModelView, loss: float) -> Part:
     numbers = [("Mean loss per row", f"{loss:.6g}")]
     if view.on_sphere:
         numbers.append(("Mean cosine to the own centre", f"{1 - loss / 2:.4f}"))
+    # A temperature above 0 softens what the model answers, not what it was fitted to.
+    every = "Σ Iⱼ" if view.temperature == 0 else "minⱼ"
+    distance = "(2 − Wⱼᵀx)" if view.on_sphere else "(β − Wⱼᵀx − bⱼ)"
     return Part(
         "Loss",
-        "Σ Iⱼ (2 − Wⱼᵀx)" if view.on_sphere else "Σ Iⱼ (β − Wⱼᵀx − bⱼ)",
+        f"{every} {distance}",
         "The squared distance of each row to its centre: the loss of k-means, and nothing else.",
         tuple(numbers),
     )

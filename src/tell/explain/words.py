@@ -19,9 +19,10 @@ def percent(share: float) -> str:
 def short(value: float) -> str:
     """A number with four digits that matter; thousands are set apart.
 
-    >>> short(13.71234), short(0.00012345), short(1120.4), short(-3.0)
-    ('13.71', '0.0001234', '1,120', '−3')
+    >>> short(13.71234), short(0.00012345), short(1120.4), short(-3.0), short(-0.0)
+    ('13.71', '0.0001234', '1,120', '−3', '0')
     """
+    value += 0.0  # zero has no sign
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return text.replace("-", "−")
 
@@ -29,7 +30,16 @@ def short(value: float) -> str:
 def signed_short(value: float) -> str:
     """A number with three digits and its sign.
 
-    >>> signed_short(1.234), signed_short(-0.5)
-    ('+1.23', '−0.5')
+    >>> signed_short(1.234), signed_short(-0.5), signed_short(-0.0)
+    ('+1.23', '−0.5', '0')
     """
-    return f"{value:+.3g}".replace("-", "−")
+    return f"{value:+.3g}".replace("-", "−") if value else "0"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "cluster"), counted(1797, "image")
+    ('1 cluster', '1,797 images')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

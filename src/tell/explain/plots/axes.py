@@ -1,8 +1,8 @@
-"""Axes to draw on: those given, or those of a new figure of a fitting size."""
+"""Axes to draw on, those given or those of a new figure; and foreign text to write on them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tell.exceptions import MissingDependencyError
 
@@ -24,6 +24,18 @@ def axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
     # A figure of its own, outside pyplot's registry: nothing stays open, no window is needed.
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure.add_subplot()
+
+
+def written(value: Any, longest: int = 60) -> str:
+    """Text from data, on one line and as it is: a dollar sign does not begin a formula.
+
+    >>> print(written("in US$\\n(2020)"), written("a long name", longest=6))
+    in US\\$ (2020) a lon…
+    """
+    text = " ".join(str(value).split())
+    if len(text) > longest:
+        text = text[: longest - 1] + "…"
+    return text.replace("$", r"\$")
 
 
 def bare(ax: Axes) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tell.explain.palette import cluster_colors
-from tell.explain.plots.axes import axes, quiet
+from tell.explain.plots.axes import axes, quiet, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,11 +37,9 @@ def plot_history(
     from matplotlib.ticker import MaxNLocator
 
     ax = axes(ax, 7.2, 4.2)
-    colors = cluster_colors(10)
     handles = []
     for place, (name, values) in enumerate((metrics or {}).items()):
-        style = _STYLES[place % 4]
-        handles += ax.plot(_places(values, epochs), values, style, color=colors[place], label=name)
+        handles += ax.plot(_places(values, epochs), values, **_look(place, name))
     right = ax
     if metrics:
         ax.set_ylabel("clustering metrics")
@@ -49,9 +47,7 @@ def plot_history(
         right.spines["top"].set_visible(False)
     offset = len(metrics or {})
     for place, (name, values) in enumerate(losses.items(), start=offset):
-        style = _STYLES[place % 4]
-        color = colors[place % 10]
-        handles += right.plot(_places(values, epochs), values, style, color=color, label=name)
+        handles += right.plot(_places(values, epochs), values, **_look(place, name))
     if bound is not None:
         handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
     right.set_ylabel("loss")
@@ -60,7 +56,12 @@ def plot_history(
     for name, begin in (stages or {}).items():
         ax.axvline(begin, color="0.75", lw=0.8, zorder=0)
         ax.text(
-            begin, 0.02, f" {name}", transform=ax.get_xaxis_transform(), color="0.4", fontsize=9
+            begin,
+            0.02,
+            f" {written(name)}",
+            transform=ax.get_xaxis_transform(),
+            color="0.4",
+            fontsize=9,
         )
     ax.legend(handles=handles, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1),
               ncols=max(1, min(5, len(handles))))  # fmt: skip
@@ -69,6 +70,12 @@ def plot_history(
     else:
         ax.spines["top"].set_visible(False)
     return ax
+
+
+def _look(place: int, name: str) -> dict[str, Any]:
+    """Style, colour and name of the curve at this place."""
+    color = cluster_colors(10)[place % 10]
+    return {"ls": _STYLES[place % 4], "color": color, "label": written(name)}
 
 
 def _places(values: Sequence[float], epochs: Sequence[float] | None) -> Sequence[float]:

@@ -45,7 +45,7 @@ def plot_margins(facts: Explanation, *, ax: Axes | None = None) -> Axes:
 def plot_silhouette(facts: Explanation, *, ax: Axes | None = None) -> Axes:
     """Draw the clearness of every sampled row, sorted within its cluster: knives of a silhouette.
 
-    Clearness is the simplified silhouette: 1 − distance to the own centre / to the next one.
+    Clearness is 0 on the boundary with the next cluster, 1 as far from it as the own centre.
     """
     k = facts.model.n_clusters
     ax = axes(ax, 6.4, float(np.clip(2 + 0.3 * k, 3.6, 14)))

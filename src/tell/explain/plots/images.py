@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tell.explain.pictures import as_pictures
-from tell.explain.plots.axes import axes, bare
+from tell.explain.plots.axes import axes, bare, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,8 @@ def plot_centers(
     _sheet(ax, list(sets.values()), shape, numbered=not named)
     if named:
         height = _cell(shape)[0]
-        ax.set_yticks([(i + 0.5) * height for i in range(len(sets))], list(sets), fontsize=8)
+        middles = [(i + 0.5) * height for i in range(len(sets))]
+        ax.set_yticks(middles, list(map(written, sets)), fontsize=8)
         ax.tick_params(length=0)
     return ax
 

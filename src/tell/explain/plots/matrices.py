@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tell.explain.plots.axes import axes
+from tell.explain.plots.axes import axes, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,8 +58,7 @@ def plot_features(facts: Explanation, *, n_features: int = 24, ax: Axes | None =
     table = effects[strongest]
     ax = axes(ax, *_size(facts.model.n_clusters, len(strongest)))
     limit = float(np.abs(table).max()) or 1.0
-    full = (facts.data.feature_names[f] for f in strongest)
-    names = [name if len(name) <= 28 else name[:27] + "…" for name in full]
+    names = [facts.data.feature_names[f] for f in strongest]
     columns = [str(j) for j in range(facts.model.n_clusters)]
     _matrix(ax, table, names, columns, "RdBu_r", "{:+.1f}", (-limit, limit))
     ax.set_xlabel("cluster")
@@ -100,4 +99,4 @@ def _matrix(
 def _ticks(set_ticks: Any, names: Sequence[str]) -> None:
     """Write at most about 25 names, evenly spread, so that none overlap."""
     step = -(-len(names) // 25)
-    set_ticks(range(0, len(names), step), names[::step], fontsize=8)
+    set_ticks(range(0, len(names), step), [written(n, 28) for n in names[::step]], fontsize=8)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tell.explain.labels import as_labels, known_labels
 from tell.explain.palette import cluster_colors
-from tell.explain.plots.axes import axes, bare
+from tell.explain.plots.axes import axes, bare, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,20 +30,21 @@ def plot_map(
     Parameters
     ----------
     places : (n, 2), as `project` gives them
-    groups : (n,) clusters or known labels
+    groups : (n,) clusters or known labels; rows without one are drawn in grey
     centers : (k, 2), optional
     names : (k,) written at the centres; default their numbers
     title : for instance the epoch
     """
     ax = axes(ax, 7.2, 6.4)
-    xy, found = np.asarray(places), np.asarray(groups)
-    present = np.unique(found)
+    xy, present, number = np.asarray(places), *_numbered(groups)
     size = float(np.clip(12000 / max(len(xy), 1), 1.5, 28))
-    for name, color in zip(present, cluster_colors(len(present)), strict=True):
-        inside = found == name
-        ax.scatter(
-            xy[inside, 0], xy[inside, 1], s=size, c=color, linewidths=0, alpha=0.75, label=str(name)
-        )
+    dots: dict[str, Any] = {"s": size, "linewidths": 0, "alpha": 0.75}
+    if np.any(number < 0):
+        x, y = xy[number < 0].T
+        ax.scatter(x, y, c="0.8", **dots)
+    for i, color in enumerate(cluster_colors(len(present))):
+        x, y = xy[number == i].T
+        ax.scatter(x, y, c=color, label=written(present[i]), **dots)
     if centers is not None:
         stars = np.asarray(centers)
         _stars(ax, stars, range(len(stars)) if names is None else names)
@@ -53,8 +55,18 @@ def plot_map(
     ax.set_aspect("equal", "datalim")
     ax.margins(0.06)
     if title:
-        ax.set_title(title)
+        ax.set_title(written(title))
     return ax
+
+
+def _numbered(groups: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The groups in order, and the place of each row's among them (n,); −1 without one."""
+    found = as_labels(groups)
+    known, labels = known_labels(found)
+    present, place = np.unique(labels, return_inverse=True)
+    number = np.full(len(found), -1)
+    number[known] = place
+    return present.tolist(), number
 
 
 def _stars(ax: Axes, centers: Any, names: Sequence[Any]) -> None:
@@ -74,7 +86,9 @@ def _stars(ax: Axes, centers: Any, names: Sequence[Any]) -> None:
     ax.autoscale_view()
     places = spread_labels(ax, centers)
     for name, (x, y) in zip(names, places.tolist(), strict=True):
-        label = ax.text(x, y, str(name), ha="center", va="center", fontsize=8, fontweight="bold")
+        label = ax.text(
+            x, y, written(name), ha="center", va="center", fontsize=8, fontweight="bold"
+        )
         label.set(zorder=4, in_layout=False)
     leaders = np.stack([places, centers], axis=1)
     ax.add_collection(LineCollection(list(leaders), colors="0.4", linewidths=0.6, zorder=2))

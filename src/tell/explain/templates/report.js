@@ -38,7 +38,7 @@
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
   function mix(share) {  // unclear rows orange, clear ones blue
-    const from = [231, 99, 0], to = [63, 144, 218], t = Math.min(1, share / 50);
+    const from = [231, 99, 0], to = [63, 144, 218], t = Math.min(1, share / 100);
     return `rgb(${from.map((v, i) => Math.round(v + t * (to[i] - v))).join(",")})`;
   }
   function lift(color) {  // deep colours are too dim on dark ground
@@ -47,7 +47,9 @@
     return `rgb(${parts.map((v) => Math.round(v + 0.25 * (255 - v))).join(",")})`;
   }
   function colorOf(i) {
-    if (colorBy.value === "label") return lift(data.labelColors[data.known[i]]);
+    if (colorBy.value === "label") {
+      return data.known[i] === null ? (dark() ? "#4a505b" : "#c8cacd") : lift(data.labelColors[data.known[i]]);
+    }
     if (colorBy.value === "clear") return mix(data.clear[i]);
     return lift(data.colors[data.cluster[i]]);
   }
@@ -145,8 +147,8 @@
   }
 
   const words = (i) => `Row ${data.rows[i]}, cluster ${data.cluster[i]}`
-    + (data.known ? `, labelled ${data.labels[data.known[i]]}` : "")
-    + `. ${data.clear[i]} % clear; next is cluster ${data.runnerUp[i]}.`;
+    + (data.known && data.known[i] !== null ? `, labelled ${data.labels[data.known[i]]}` : "")
+    + (data.centers.length > 1 ? `. ${data.clear[i]} % clear of cluster ${data.runnerUp[i]}.` : ".");
 
   function describe(i, width, columns) {
     const parts = [];

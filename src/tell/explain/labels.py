@@ -1,0 +1,64 @@
+"""Known labels: which rows have one, and how it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def as_labels(y: Any) -> NDArray[Any]:
+    """Labels (n,) in which a gap is None, NaN or an empty text, as `has_class` knows it.
+
+    >>> as_labels(["a", float("nan")]).tolist()  # a plain array would hold the text "nan"
+    ['a', None]
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind in "US" and not isinstance(y, np.ndarray):
+        labels = np.asarray(list(y), object)
+    if labels.dtype != object:
+        return labels
+    return np.array([value if _equals_itself(value) else None for value in labels], object)
+
+
+def _equals_itself(value: Any) -> bool:
+    """Whether this is neither NaN nor pandas' NA, which refuses to say."""
+    try:
+        return bool(value == value)
+    except TypeError:
+        return False
+
+
+def label_texts(y: NDArray[Any]) -> list[str | None]:
+    """Labels (n,) as texts; None where a row has none.
+
+    >>> label_texts(np.array(["cat", "", None], object))
+    ['cat', None, None]
+    """
+    from tell.metrics import has_class
+
+    return [str(value) if known else None for value, known in zip(y, has_class(y), strict=True)]
+
+
+def known_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which rows have a label (n,), and these labels, such that they can be sorted and counted."""
+    from tell.metrics import has_class
+
+    known = has_class(y)
+    labels = y[known]
+    return known, labels.astype(str) if labels.dtype == object else labels
+
+
+def main_label(y: NDArray[Any]) -> tuple[str | None, float | None]:
+    """The most frequent label and its share of the rows that have one.
+
+    >>> main_label(np.array(["a", "b", "a", ""]))
+    ('a', 0.6666666666666666)
+    """
+    labels = known_labels(y)[1]
+    if not len(labels):
+        return None, None
+    values, counts = np.unique(labels, return_counts=True)
+    best = int(np.argmax(counts))
+    return str(values[best]), float(counts[best] / counts.sum())
