@@ -165,5 +165,5 @@ def names(values: list[str] | None) -> list[str] | None:
     """
     if not values:
         return None
-    rows = (next(csv.reader([value], skipinitialspace=True), [""]) for value in values)
-    return [name.strip() for row in rows for name in row]
+    rows = csv.reader(values, skipinitialspace=True)
+    return [name.strip() for row in rows for name in (row or [""])]
