@@ -51,6 +51,13 @@ def test_scikit_learn_contract(estimator, check) -> None:
     check(estimator)
 
 
+def test_colours_in_the_last_place_are_refused() -> None:
+    X = np.random.default_rng(0).random((20, 8, 8, 3))
+    with pytest.raises(InputError, match=r"channels before height.*X.transpose\(0, 3, 1, 2\)"):
+        DeepTELL(2).fit(X)
+    assert DeepTELL(2, epochs=1, random_state=0).fit(X.transpose(0, 3, 1, 2)).n_features_in_ == 192
+
+
 @pytest.mark.parametrize("shape", [(64,), (8, 8), (1, 8, 8), (4, 4, 4), (3, 5, 4)])
 def test_every_input_shape(shape: tuple[int, ...]) -> None:
     values = load_digits().data[:60, : np.prod(shape)]

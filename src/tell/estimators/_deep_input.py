@@ -38,6 +38,7 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
             "reshape it"
         )
     if reset:
+        _check_channels(estimator, images.shape)
         estimator.n_features_in_ = int(np.prod(images.shape[1:]))
         vars(estimator).pop("feature_names_in_", None)  # of a table that was fitted before
     elif images.shape[1:] != estimator.input_shape_:
@@ -46,6 +47,16 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
             f"got {images.shape[1:]}; reshape it"
         )
     return images
+
+
+def _check_channels(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
+    """Refuse colours in the last place, which our networks would take for very narrow images."""
+    own = not isinstance(estimator.encoder, str) or ":" in estimator.encoder
+    if not own and len(shape) == 4 and shape[3] == 3 and shape[1] > 4:
+        raise InputError(
+            f"X must have its channels before height and width, got {shape}; pass "
+            "X.transpose(0, 3, 1, 2)"
+        )
 
 
 def network_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
