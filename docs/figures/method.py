@@ -137,14 +137,6 @@ def _turned(degrees: np.ndarray) -> np.ndarray:
     return (degrees + 90) % 360 - 90
 
 
-def loss_of(x: torch.Tensor, centers: np.ndarray) -> float:
-    """The mean loss of all rows at these centres."""
-    layer = ClusterLayer(2, K)
-    layer.set_centers_(torch.from_numpy(centers))
-    with torch.no_grad():
-        return float(layer(x).loss.mean())
-
-
 def main() -> None:
     """Draw both figures."""
     plt.rcParams["svg.hashsalt"] = "tell"  # the same picture gives the same file
@@ -162,11 +154,6 @@ def main() -> None:
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(HERE / "method-normalisation.svg", metadata={"Date": None})
-    for gradient in (False, True):  # what the page says of them
-        path = descend(x, weight=True, gradient=gradient)
-        steps = np.degrees(2 * np.arcsin(np.linalg.norm(np.diff(path, axis=0), axis=2) / 2))
-        last = steps[STEPS // 2 :].max(axis=1).mean()
-        print(f"largest turn per step {last:.1f}°, loss {loss_of(x, path[-1]):.3f}")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,13 @@ def test_nothing_is_written_over_the_data(tell: Tell, tmp_path: Path, flower_mod
     assert contents(tmp_path) == before
 
 
+def test_a_page_among_the_data_is_replaced(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
+    (tmp_path / "many").mkdir()
+    iris_csv(tmp_path / "many" / "part.csv")
+    for _ in range(2):
+        tell("explain", "model", "many", "--map", "pca", "--out", "many/report.html").worked()
+
+
 def test_a_file_in_place_of_a_model_is_told(tell: Tell, tmp_path: Path, flower_model: Path) -> None:
     iris_csv(tmp_path / "flowers.csv")
     line = tell("predict", "flowers.csv", "model").failed()

@@ -115,7 +115,7 @@ def test_a_seed_that_always_wins_is_told(tmp_path: Path) -> None:
     spec = load_spec("table2")
     fill(tmp_path, spec, "tell", [result(0.9, 0.3), result(0.8, 0.1), result(0.7, 0.2)])
     notes = build_table(spec, CPU, tmp_path).notes
-    assert "Seeds that have TELL's smallest loss, of 10: 1 in 10." in notes
+    assert "TELL's smallest loss of 10 columns: seed 1 in 10." in notes
 
 
 def test_an_empty_cluster_of_the_chosen_run_is_told(tmp_path: Path) -> None:

@@ -96,6 +96,9 @@ _WRITERS: dict[str, Callable[[Any], Writer]] = {
 }
 
 
+_PAGES = (".html", ".htm")
+
+
 def check_target(path: Path | None, data: str, *, many_columns: bool) -> None:
     """Say before the work that labels of `data` cannot be written to a file of this name."""
     if path is None:
@@ -111,7 +114,7 @@ def check_page(path: Path | None, data: str) -> None:
     """Say before the work that a page about `data` cannot be written to a file of this name."""
     if path is None:
         return
-    if path.suffix.lower() not in (".html", ".htm"):
+    if path.suffix.lower() not in _PAGES:
         raise InputError(f"{path}: a page must end in .html; rename it")
     _check_place(path, data)
 
@@ -127,8 +130,8 @@ def _check_place(path: Path, data: str) -> None:
 
 
 def _holds(read: Path, path: Path) -> bool:
-    if read.is_dir():
-        return path.resolve().is_relative_to(read.resolve())
+    if read.is_dir():  # pages in it are no data
+        return path.suffix.lower() not in _PAGES and path.resolve().is_relative_to(read.resolve())
     return read.exists() and read.samefile(path)
 
 

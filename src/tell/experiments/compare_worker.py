@@ -71,8 +71,9 @@ def run_seed(job: Job, X: NDArray[Any], y: NDArray[Any] | None, seed: int) -> Ru
         reason = " ".join(str(error).split()) or type(error).__name__
         return job.run(seed, "failed", reason=reason)
     seconds, peak = time.perf_counter() - started, peak_megabytes()
-    known = np.zeros(0, dtype=bool) if y is None else y >= 0
-    scores = evaluate(y[known], labels[known]).as_dict() if y is not None and known.any() else {}
+    scores = {}
+    if y is not None and (known := y >= 0).any():
+        scores = evaluate(y[known], labels[known]).as_dict()
     measures = {**scores, **internal_measures(X, labels), "seconds": seconds, "peak_mb": peak}
     file = f"{job.fingerprint}-{job.method}-{seed}.npy"
     np.save(Path(job.labels_folder) / file, labels)

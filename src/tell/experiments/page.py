@@ -122,8 +122,8 @@ def _differences() -> str:
   this recipe, not of the paper's loss.
 - **The choice by `L_clu`.** It is made as in the paper, but over the fast recipe's seeds it says
   little: what is not minimised depends on where the centres and the network happened to start. The
-  notes below tables 2 and 3 count how often the same seed is chosen on unrelated sets, and the rank
-  correlations of S1 and S2 do not back it. For a fair look, take all runs in the JSON files.
+  notes below tables 2 and 3 count how often the same seed is chosen on unrelated sets, and S1 and
+  S2 say whether the choice goes with ACC. For a fair look, take all runs in the JSON files.
 - **`full`** is the paper's procedure for TELL with the details of the authors' program, and 3,000
   epochs for the autoencoders of the others. Not as published are there: DEC and VaDE, which have
   the epochs of their own papers; the two-stage rows of table 4, whose centres come in closed form;
@@ -138,9 +138,9 @@ def _differences() -> str:
   tens (`specs/methods.toml`), where their papers have hundreds; VaDE starts from the likeliest of
   ten mixtures with full covariances. Most rows of tables 1 to 3 but TELL's are one run each, and a
   lead over a row that lies below the paper's own is no evidence.
-- **Stronger rivals.** Most classic rows lie above the paper's, some by tens of points: they see our
-  features, not the authors'. TELL's lead is therefore smaller here than in print, and on CIFAR-100
-  it is often not the best row. "In short" counts both.
+- **Other rivals.** The classic rows see our features, not the authors', and may lie far above the
+  paper's, so that TELL's lead is another one than in print. "In short" counts how many of them do,
+  and in how many columns TELL has the largest ACC.
 - **Parameters.** The paper tunes the classic methods and prints what it chose beside table 1; here
   and at every scale they keep the defaults of `tell.baselines`, the same for all sets. (LSR's two
   ridges, 0.4 and 0.1, happen to be those that the paper prints for MNIST.) Methods whose memory
@@ -154,8 +154,8 @@ def _differences() -> str:
   their order: so early `L_clu` chooses badly, and the seeds differ by more than the rows. In this
   recipe Adadelta's step grows with the gradient, and without the normalisation it throws the
   centres about, which a note below the table counts. Adam's step hardly grows with it, which may
-  be why the normalisation changes little there; with the spread between seeds, neither verdict is
-  more than a hint (the p beside it).
+  be why the normalisation changes little there. The p beside each verdict says how much it is
+  worth.
 - **S1 and S2.** Our runs are other seeds of another recipe, which reports `L_clu` (in the paper's
   normalisation) but does not minimise it: neither its values nor its rank correlation with ACC tell
   anything about the paper's own runs.

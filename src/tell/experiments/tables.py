@@ -196,11 +196,15 @@ def _seed_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
     """Say which seeds were chosen where there are many cells: it should not be always the same."""
     notes = []
     for row in spec.rows if len(spec.columns) >= MANY_COLUMNS else ():
-        cells = [finished(folder, spec.cell(row, column, scale)) for column in spec.columns]
-        best = [cell.index(run) for cell in cells if len(cell) > 1 and (run := chosen(cell))]
+        best = []
+        for column in spec.columns:
+            runs = spec.cell(row, column, scale)
+            found = {run.seed: result for run in runs if (result := _done(folder, run))}
+            least = chosen(list(found.values())) if len(found) > 1 else None
+            best += [seed for seed, result in found.items() if result is least]
         if best:
-            counts = ", ".join(f"{seed} in {best.count(seed)}" for seed in sorted(set(best)))
-            notes.append(f"Seeds that have {row.label}'s smallest loss, of {len(best)}: {counts}.")
+            counts = ", ".join(f"seed {seed} in {best.count(seed)}" for seed in sorted(set(best)))
+            notes.append(f"{row.label}'s smallest loss of {len(best)} columns: {counts}.")
     return notes
 
 

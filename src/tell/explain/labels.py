@@ -14,20 +14,15 @@ def as_labels(y: Any) -> NDArray[Any]:
     >>> as_labels(["a", float("nan")]).tolist()  # a plain array would hold the text "nan"
     ['a', None]
     """
+    from tell.metrics import has_class
+
     labels = np.asarray(y)
     if labels.dtype.kind in "US" and not isinstance(y, np.ndarray):
         labels = np.asarray(list(y), object)
-    if labels.dtype != object:
-        return labels
-    return np.array([value if _equals_itself(value) else None for value in labels], object)
-
-
-def _equals_itself(value: Any) -> bool:
-    """Whether this is neither NaN nor pandas' NA, which refuses to say."""
-    try:
-        return bool(value == value)
-    except TypeError:
-        return False
+    if labels.dtype == object:
+        labels = labels.copy()
+        labels[~has_class(labels)] = None
+    return labels
 
 
 def label_texts(y: NDArray[Any]) -> list[str | None]:
