@@ -26,10 +26,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from recording import record
 from tell.core.autoencoder import build_autoencoder
 from tell.core.loop import Hook, Loop, Record
-from tell.estimators._deep_networks import new_model
-from tell.estimators._deep_paper import PaperRecipe
-from tell.estimators._deep_run import Control, Task, train
-from tell.estimators.deep import DeepTELL
+from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.networks import new_model
+from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.recipes.recipe import Task
+from tell.estimators.deep.training import Control, train
 
 ALPHA = 0.001
 BATCH = 256

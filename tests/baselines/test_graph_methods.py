@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, make_moons
 
 from tell.baselines import make
 from tell.baselines.lsc import landmark_codes, left_singular_vectors
-from tell.baselines.neighbours import directed_graph, nearest_rows
+from tell.baselines.nearest_rows import directed_graph, nearest_rows
 from tell.baselines.nmf import GraphNMF, objective, update
 from tell.baselines.spectral import spectral_labels
 from tell.baselines.zac import ZAC, _Merger, _transitions, log_zeta, popularity

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits, make_blobs
 from torch import Tensor
 
 from tell.core import engine
+from tell.core.assignment import DenseRows, Totals, assign
 from tell.core.engine import Fit, fit_centers, mean_loss, step_to
-from tell.core.rows import DenseRows, Totals, assign
 
 GEOMETRIES = ["sphere", "euclidean"]
 DIGITS = torch.from_numpy(load_digits().data)

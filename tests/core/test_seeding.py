@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tell.core import rows as module
-from tell.core.rows import Assignment, DenseRows, Totals, assign, totals
+from tell.core import assignment as module
+from tell.core.assignment import Assignment, DenseRows, Totals, assign, totals
 from tell.core.seeding import canonical_order, relocate, revive, seed_centers
 
 GEOMETRIES = ["sphere", "euclidean"]

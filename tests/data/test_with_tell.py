@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from tell import TELL
-from tell.data.batches import shuffled
+from tell.data.shuffling import shuffled
 from tell.data.sources import open_source
 from tell.data.synthetic import make_stream
 from tell.exceptions import InputError
@@ -76,7 +76,7 @@ def test_partial_fit_learns_every_row_once(kind: str, tmp_path: Path) -> None:
 def test_a_file_larger_than_the_sample_fits_as_well(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tell.estimators._source.SAMPLE_BYTES", 4 * 8 * 2000)
+    monkeypatch.setattr("tell.estimators.sampling.SAMPLE_BYTES", 4 * 8 * 2000)
     expected = TELL(8, random_state=0).fit(X)
     model = TELL(8, random_state=0)
     if kind == "generator":
@@ -91,7 +91,7 @@ def test_a_file_larger_than_the_sample_fits_as_well(
 def test_a_file_sorted_by_class_is_no_worse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tell.estimators._source.SAMPLE_BYTES", 4 * 8 * 2000)
+    monkeypatch.setattr("tell.estimators.sampling.SAMPLE_BYTES", 4 * 8 * 2000)
     pq.write_table(table(SORTED), tmp_path / "sorted.parquet", row_group_size=500)
     source = open_source(tmp_path / "sorted.parquet")
     best = TELL(8, random_state=0).fit(X).loss_
@@ -106,7 +106,7 @@ READ = """
 import sys
 import pyarrow.parquet
 from tell.data.sources import open_source
-from tell.data.batches import shuffled
+from tell.data.shuffling import shuffled
 
 def peak():  # not ru_maxrss, which a process inherits from the one that started it
     status = open("/proc/self/status").read()

@@ -18,11 +18,11 @@ from torch import nn
 
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop
-from tell.estimators._deep_fast import FastRecipe
-from tell.estimators._deep_paper import PaperRecipe
-from tell.estimators._deep_run import DeepModel
-from tell.estimators._deep_stream import one_pass
-from tell.estimators.deep import DeepTELL
+from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.partial import one_pass
+from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.exceptions import (
     ConvergenceWarning,
     DivergedError,
@@ -36,7 +36,7 @@ from tell.persistence import read_model
 IMAGES = load_digits().images[:120]
 # Trainings are cut so short here that clusters may stay empty; one test looks at the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
-QUICK = FastRecipe(epochs=1, layout_epochs=5, imprint_steps=2)
+QUICK = FastRecipe(epochs=1, layout_epochs=5, distil_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def fitted() -> DeepTELL:
 
 
 @parametrize_with_checks(
-    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, imprint_steps=60))]
+    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, distil_steps=60))]
 )
 def test_scikit_learn_contract(estimator, check) -> None:
     check(estimator)
@@ -369,10 +369,10 @@ KILLED = """
     from pathlib import Path
     import numpy as np
     from sklearn.datasets import load_digits
-    import tell.estimators._deep_run as deep_run
+    import tell.estimators.deep.training as deep_run
     from tell.core.loop import Hook
-    from tell.estimators.deep import DeepTELL
-    from tell.estimators._deep_paper import PaperRecipe
+    from tell.estimators.deep.estimator import DeepTELL
+    from tell.estimators.deep.recipes.paper import PaperRecipe
 
     deep_run.CHECKPOINT_SECONDS = 0
 

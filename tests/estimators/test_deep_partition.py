@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from tell.core.neighbours import nearest_neighbours
-from tell.estimators._deep_partition import find_partition, mixture, neighbour_graph
+from tell.estimators.deep.recipes.neighbours import nearest_neighbours
+from tell.estimators.deep.recipes.partition import find_partition, mixture, neighbour_graph
 from tell.metrics import accuracy
 
 

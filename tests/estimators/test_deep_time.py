@@ -12,13 +12,13 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-import tell.estimators._deep_fast as deep_fast
-import tell.estimators.deep as deep
+import tell.estimators.deep.estimator as deep
+import tell.estimators.deep.recipes.graph as deep_fast
 from tell.core.loop import Hook, Loop
-from tell.estimators._deep_fast import FastRecipe
-from tell.estimators._deep_paper import PaperRecipe
-from tell.estimators._deep_run import _described
-from tell.estimators.deep import DeepTELL
+from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.training import _described
 from tell.exceptions import ConvergenceWarning
 from tell.metrics import accuracy
 
@@ -52,7 +52,7 @@ def test_a_partition_that_takes_all_the_time_still_trains_the_network() -> None:
     assert accuracy(DIGITS.target, model.labels_) > 0.85
     assert model.n_iter_ == 5
     assert "max_time=0.01" in said
-    assert "5 of 5 epochs of stage 'imprint'" not in said  # that one is complete
+    assert "5 of 5 epochs of stage 'distil'" not in said  # that one is complete
     assert "0 of 3 epochs of stage 'refine'" in said
     assert "lower n_clusters" not in said
 
@@ -119,7 +119,7 @@ def test_the_fit_goes_on_where_the_time_ended(after: int, two_stage: bool, tmp_p
 def test_the_partition_is_not_searched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = FastRecipe(epochs=2, layout_epochs=5, imprint_steps=2)
+    recipe = FastRecipe(epochs=2, layout_epochs=5, distil_steps=2)
     whole, _ = quietly(DeepTELL(3, recipe=recipe, random_state=0))
     options = {"recipe": recipe, "random_state": 0, "checkpoint": tmp_path / "run"}
     quietly(DeepTELL(3, max_time=0.001, **options))

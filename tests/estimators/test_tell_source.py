@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, make_blobs
 
 from tell import TELL
 from tell.data.sources import open_source
-from tell.estimators import _source
+from tell.estimators import sampling as _source
 from tell.exceptions import DataUnavailableError, InputError
 
 X = load_digits().data.astype(np.float32)

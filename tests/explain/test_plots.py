@@ -88,8 +88,8 @@ def test_losses_and_metrics_stand_on_two_axes() -> None:
 
 
 def test_stages_are_named_where_they_begin() -> None:
-    ax = plots.plot_history({"loss": [3, 2, 1]}, stages={"imprint": 0, "refine": 1})
-    assert [text.get_text().strip() for text in ax.texts] == ["imprint", "refine"]
+    ax = plots.plot_history({"loss": [3, 2, 1]}, stages={"distil": 0, "refine": 1})
+    assert [text.get_text().strip() for text in ax.texts] == ["distil", "refine"]
     assert [text.get_position()[0] for text in ax.texts] == [0, 1]
 
 

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 
 from tell import TELL
 from tell.explain import Explanation, explain
-from tell.explain.cells import nearest_in_cell
+from tell.explain.boundary import nearest_in_cell
 from tell.explain.points import margin_contributions
 from tell.explain.view import ModelView, unit, view_model
 

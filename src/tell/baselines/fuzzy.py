@@ -7,7 +7,7 @@ import scipy.special
 from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics.pairwise import euclidean_distances
 
-from tell.baselines._base import Clusterer, Labels, Matrix, require
+from tell.baselines.base import Clusterer, Labels, Matrix, require
 
 
 def memberships(squared: Matrix, fuzziness: float) -> Matrix:

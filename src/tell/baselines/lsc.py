@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from tell.baselines._base import Clusterer, Labels, Matrix, require
+from tell.baselines.base import Clusterer, Labels, Matrix, require
 from tell.baselines.spectral import kmeans_labels
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import normalize
 
-from tell.baselines._base import Clusterer, Labels, Matrix, require
-from tell.baselines.neighbours import directed_graph, nearest_rows
+from tell.baselines.base import Clusterer, Labels, Matrix, require
+from tell.baselines.nearest_rows import directed_graph, nearest_rows
 from tell.baselines.spectral import kmeans_labels
 
 # Keeps the multiplicative updates away from 0 / 0.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tell.baselines._base import Clusterer, Labels, Matrix, require
+from tell.baselines.base import Clusterer, Labels, Matrix, require
 from tell.core.autoencoder import Autoencoder, perceptron
 from tell.core.batches import Batches
 from tell.core.checkpoint import read_checkpoint

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from tell.baselines._base import LimitedClusterer
+from tell.baselines.base import LimitedClusterer
 from tell.exceptions import ParameterError
 
 

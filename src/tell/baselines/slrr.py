@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import gen_batches
 
-from tell.baselines._base import Clusterer, Labels, Matrix, require
+from tell.baselines.base import Clusterer, Labels, Matrix, require
 from tell.baselines.subspace import LRR, unit_columns
 
 BATCH_ROWS = 4096

@@ -7,7 +7,7 @@ import scipy.linalg
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
-from tell.baselines._base import Labels, Matrix
+from tell.baselines.base import Labels, Matrix
 
 
 def kmeans_labels(X: Matrix, n_clusters: int, rng: np.random.RandomState) -> Labels:

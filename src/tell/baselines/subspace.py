@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from tell.baselines._base import Labels, LimitedClusterer, Matrix, require
+from tell.baselines.base import Labels, LimitedClusterer, Matrix, require
 from tell.baselines.spectral import spectral_labels
 
 # Singular values below this fraction of the largest one are rounding noise.

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from sklearn.mixture import GaussianMixture
 from torch import Tensor, nn
 
-from tell.baselines._base import Matrix
+from tell.baselines.base import Matrix
 from tell.baselines.pretraining import DeepClusterer, embed, is_share, train
 from tell.core.autoencoder import Autoencoder
 from tell.core.batches import Batch, Batches

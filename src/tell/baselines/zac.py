@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse.csgraph
 from sklearn.metrics import pairwise_distances_argmin
 
-from tell.baselines._base import Labels, LimitedClusterer, Matrix, require
-from tell.baselines.neighbours import directed_graph, nearest_rows
+from tell.baselines.base import Labels, LimitedClusterer, Matrix, require
+from tell.baselines.nearest_rows import directed_graph, nearest_rows
 
 
 def log_zeta(P: Matrix, z: float) -> float:

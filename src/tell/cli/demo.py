@@ -81,7 +81,7 @@ def write_html(model: Any, source: Source, path: Path, *, visible: bool) -> str 
 
 def print_report(report: dict[str, Any]) -> None:
     """Show the clusters, the scores beside those of k-means, and what was written."""
-    from tell.cli.clusters import print_clusters, print_metrics
+    from tell.cli.cluster_table import print_clusters, print_metrics
 
     out.print(f"[bold]{report['rows']:,} handwritten digits[/], 8 × 8 pixels, into 10 clusters\n")
     print_clusters(report["clusters"])

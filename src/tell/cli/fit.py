@@ -91,7 +91,7 @@ def check_free(folder: Path, *, replace: bool) -> None:
 
 def print_fit(result: dict[str, Any]) -> None:
     """Show people what came out and what they can do next."""
-    from tell.cli.clusters import print_clusters, print_metrics
+    from tell.cli.cluster_table import print_clusters, print_metrics
 
     out.print(
         f"[bold]{result['n_clusters']} clusters[/] of {result['rows']:,} rows × "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tell.cli.clusters import Assessment, assess, describe
+from tell.cli.cluster_table import Assessment, assess, describe
 from tell.data.chunks import Source
 from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.clusters import distances as to_centers
+from tell.cli.cluster_table import distances as to_centers
 from tell.cli.writers import Columns
 
 

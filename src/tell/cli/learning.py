@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.clusters import distances
+from tell.cli.cluster_table import distances
 from tell.cli.console import say
 from tell.cli.rows import kept
 from tell.exceptions import DriftWarning, InputError

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tell.cli.clusters import MOST_SHOWN, describe, print_clusters, print_metrics
+from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_metrics
 from tell.cli.console import out, plain, table
 from tell.cli.rows import feature_names, kept
 

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
+from tell.core.assignment import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.layer import Geometry
-from tell.core.rows import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_centers
 
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
-from tell.core.layer import Geometry, unit
-from tell.core.rows import (
+from tell.core.assignment import (
     Assignment,
     Rows,
     Totals,
@@ -20,6 +19,7 @@ from tell.core.rows import (
     second_distances,
     wide,
 )
+from tell.core.layer import Geometry, unit
 
 RELOCATION_CANDIDATES = 16
 

@@ -9,22 +9,22 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tell.estimators._base import NotFittedError
 from tell.estimators.tell import TELL
+from tell.estimators.validation import NotFittedError
 from tell.exceptions import ModelFileError
 from tell.persistence import read_model
 
 if TYPE_CHECKING:
-    from tell.estimators._deep_fast import FastRecipe
-    from tell.estimators._deep_paper import PaperRecipe
-    from tell.estimators.deep import DeepTELL
+    from tell.estimators.deep.estimator import DeepTELL
+    from tell.estimators.deep.recipes.graph import FastRecipe
+    from tell.estimators.deep.recipes.paper import PaperRecipe
 
 __all__ = ["TELL", "DeepTELL", "FastRecipe", "NotFittedError", "PaperRecipe", "load"]
 
 _DEEP = {
-    "DeepTELL": "tell.estimators.deep",
-    "FastRecipe": "tell.estimators._deep_fast",
-    "PaperRecipe": "tell.estimators._deep_paper",
+    "DeepTELL": "tell.estimators.deep.estimator",
+    "FastRecipe": "tell.estimators.deep.recipes.graph",
+    "PaperRecipe": "tell.estimators.deep.recipes.paper",
 }
 _KINDS = ("TELL", "DeepTELL")
 
@@ -48,6 +48,6 @@ def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
         )
     if saved.kind == "TELL":
         return TELL._from_saved(saved)
-    from tell.estimators.deep import DeepTELL
+    from tell.estimators.deep.estimator import DeepTELL
 
     return DeepTELL._from_saved(saved)

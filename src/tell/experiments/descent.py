@@ -13,12 +13,12 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from tell.core.assignment import DenseRows
 from tell.core.batches import Batch, Batches
 from tell.core.engine import fit_centers
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Loop
 from tell.core.objective import Losses, Objective
-from tell.core.rows import DenseRows
 from tell.core.theory import (
     convexity_defect,
     epsilon,

@@ -16,7 +16,7 @@ from tell.baselines import make
 from tell.baselines.pretraining import DeepClusterer
 from tell.core.objective import table_loss
 from tell.estimators import TELL, DeepTELL
-from tell.estimators._deep_recipes import RECIPES
+from tell.estimators.deep.recipes import RECIPES
 from tell.exceptions import DataUnavailableError
 from tell.experiments.inputs import BATCH, Inputs, Workshop, pretraining_file
 from tell.experiments.recording import Recorder

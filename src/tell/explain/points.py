@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.explain.assigned import assign
-from tell.explain.cells import just_inside, nearest_in_cell, nearest_other
+from tell.explain.boundary import just_inside, nearest_in_cell, nearest_other
 from tell.explain.rows import Block
 from tell.explain.view import Floats, ModelView
 from tell.explain.words import percent, short
@@ -171,7 +171,7 @@ def describe_point(
     target = nearest_other(view, squared, j, default=k)
     margin, rest, method = float(placed.margin[0]), 0.0, "exact"
     if view.kind == "deep":
-        from tell.explain.deep import deep_reasons
+        from tell.explain.attribution import deep_reasons
 
         amounts, rest, found = deep_reasons(view, x, j, k, target, names, baseline)
         method, reasons = "integrated gradients", contributions(names, x, amounts)

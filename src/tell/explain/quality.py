@@ -128,7 +128,7 @@ def _claims(view: ModelView, part: Assigned, baseline: Floats) -> tuple[Floats, 
 
 
 def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
-    from tell.explain.deep import integrated_gradients
+    from tell.explain.attribution import integrated_gradients
 
     amounts = np.zeros(part.X.shape)
     pairs = np.stack([part.labels, part.runner_up], axis=1)

@@ -5,7 +5,7 @@ Only facts go in; nothing is computed here that a fact could hold.
 
 from tell.explain.plots.curves import plot_history, plot_loss_bound
 from tell.explain.plots.distributions import plot_margins, plot_silhouette
-from tell.explain.plots.images import plot_centers, plot_morph
+from tell.explain.plots.image_grids import plot_centers, plot_morph
 from tell.explain.plots.matrices import plot_confusion, plot_features, plot_similarity
 from tell.explain.plots.scatter import plot_map
 

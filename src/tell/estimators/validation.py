@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import validate_data
 
-from tell.core.rows import Rows
+from tell.core.assignment import Rows
 from tell.exceptions import InputError, TellError
 
 

@@ -10,8 +10,8 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from tell.core import neighbours
-from tell.core.neighbours import carry, memberships, nearest_neighbours
+from tell.estimators.deep.recipes import neighbours
+from tell.estimators.deep.recipes.neighbours import carry, memberships, nearest_neighbours
 
 
 @pytest.mark.parametrize("block", [1 << 27, 5000])

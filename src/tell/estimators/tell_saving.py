@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.rows import Totals
-from tell.core.stream import StreamState, Watch
-from tell.estimators._options import is_usable
-from tell.estimators._rows import Floats, Scaling
+from tell.core.assignment import Totals
+from tell.core.online import StreamState, Watch
+from tell.estimators.checks import is_usable
+from tell.estimators.scaling import Floats, Scaling
 from tell.exceptions import ModelFileError
 from tell.persistence import SavedModel
 

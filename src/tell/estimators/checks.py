@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tell.core.assignment import Rows
 from tell.core.engine import Fit
-from tell.core.rows import Rows
 from tell.core.seeding import Seeding
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 
 if TYPE_CHECKING:
-    from tell.estimators._rows import Scaling
+    from tell.estimators.scaling import Scaling
     from tell.estimators.tell import TELL
 
 SEEDINGS = ("k-means++", "random", "kaiming")

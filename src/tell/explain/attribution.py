@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import MissingDependencyError
-from tell.explain.cells import nearest_in_cell
+from tell.explain.boundary import nearest_in_cell
 from tell.explain.points import Change, Counterfactual
 from tell.explain.view import Floats, ModelView, unit
 

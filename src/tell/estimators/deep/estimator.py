@@ -26,23 +26,16 @@ from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
 from tell.core.objective import table_loss
-from tell.estimators._base import NotFittedError, draw_seed, unchanged_on_error
-from tell.estimators._deep_file import check_comes_back, describe, restore, tensors_of
-from tell.estimators._deep_input import InputScale, choose_scale, network_shape, read_rows
-from tell.estimators._deep_networks import Network, float32_by_default, new_model
-from tell.estimators._deep_recipes import resolve_recipe
-from tell.estimators._deep_run import (
-    Assigned,
-    Control,
-    DeepModel,
-    Recipe,
-    Task,
-    Trained,
-    remaining,
-    train,
-)
-from tell.estimators._deep_stream import one_pass
-from tell.estimators._options import is_usable
+from tell.estimators.checks import is_usable
+from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, read_rows
+from tell.estimators.deep.model import Assigned, DeepModel
+from tell.estimators.deep.networks import Network, float32_by_default, new_model
+from tell.estimators.deep.partial import one_pass
+from tell.estimators.deep.recipes import resolve_recipe
+from tell.estimators.deep.recipes.recipe import Recipe, Task
+from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
+from tell.estimators.deep.training import Control, Trained, remaining, train
+from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.persistence import SavedModel, write_model
 
@@ -73,7 +66,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         with the smallest clustering loss is kept.
     max_time : float, optional
         Seconds after which training stops with what it has, and a warning. Before that the fast
-        recipe always finds its partition and takes its `imprint_steps`, without which its network
+        recipe always finds its partition and takes its `distil_steps`, without which its network
         would know nothing. A run that was cut short is only chosen if none is complete.
     checkpoint : path, optional
         Folder for the state of an unfinished fit, be it killed or stopped by `max_time`. `fit`

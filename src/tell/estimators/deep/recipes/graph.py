@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn, optim
 
 from tell.core.batches import Batches, seeded_generator
-from tell.core.imprint import Imprint
 from tell.core.layer import ClusterLayer
 from tell.core.schedule import PartOf, one_cycle_rate
-from tell.estimators._deep_partition import find_partition
-from tell.estimators._deep_run import DeepModel, Recipe, Stage, Task
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.recipes.distillation import Distillation
+from tell.estimators.deep.recipes.partition import find_partition
+from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 
-IMPRINT_EPOCHS = 1
+DISTIL_EPOCHS = 1
 REFINE_EPOCHS = 3
 REFINE_EPOCHS_AUGMENTED = 6
 BATCHES_OF_FEW_ROWS = 30
@@ -26,12 +27,12 @@ SMALLEST_BATCH = 32
 
 @dataclass(frozen=True)
 class FastRecipe(Recipe):
-    """Find a partition in the neighbour graph, imprint it, let the network correct it.
+    """Find a partition in the neighbour graph, distil it, let the network correct it.
 
     Parameters
     ----------
     epochs : int, optional
-        Over all rows, after the imprint. Default: 3, or 6 with augmentation.
+        Over all rows, after the distil. Default: 3, or 6 with augmentation.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
     batch_size : int
@@ -44,7 +45,7 @@ class FastRecipe(Recipe):
         τ of eq. 7 in the cross-entropy.
     memory : float
         How much of a row's target stays when the network's own assignment is mixed into it.
-    imprint_steps : int
+    distil_steps : int
         At least so many before the refinement, where few rows would give fewer; `max_time` does
         not cut them, because the network knows the partition only by them.
     graph_rows : int
@@ -60,7 +61,7 @@ class FastRecipe(Recipe):
     weight: float = 0.1
     temperature: float = 0.2
     memory: float = 0.7
-    imprint_steps: int = 150
+    distil_steps: int = 150
     graph_rows: int = 100_000
     neighbours: int = 15
     layout_epochs: int = 100
@@ -73,18 +74,18 @@ class FastRecipe(Recipe):
         return ClusterLayer(embedding_dim, n_clusters)
 
     def stages(self, task: Task) -> Iterator[Stage]:
-        """Give the imprint of the graph's partition and its refinement."""
+        """Give the distil of the graph's partition and its refinement."""
         batches = self._batches(task)
         targets = torch.zeros(len(task.x), task.model.layer.n_clusters, device=task.x.device)
         refine_epochs = self.epochs or (REFINE_EPOCHS_AUGMENTED if task.augment else REFINE_EPOCHS)
-        imprint_epochs = max(IMPRINT_EPOCHS, math.ceil(self.imprint_steps / batches.steps))
-        handover = imprint_epochs / (imprint_epochs + refine_epochs)
+        distil_epochs = max(DISTIL_EPOCHS, math.ceil(self.distil_steps / batches.steps))
+        handover = distil_epochs / (distil_epochs + refine_epochs)
 
-        imprint = self._objective(task.model, targets, adapting=False)
+        distil = self._objective(task.model, targets, adapting=False)
         rate = PartOf(one_cycle_rate, 0.0, handover)
         find = self._finder(task, targets)
-        stage = self._stage("imprint", imprint, batches, imprint_epochs, rate)
-        yield replace(stage, prepare=find, least_steps=self.imprint_steps)
+        stage = self._stage("distil", distil, batches, distil_epochs, rate)
+        yield replace(stage, prepare=find, least_steps=self.distil_steps)
 
         refine = self._objective(task.model, targets, adapting=True)
         rate = PartOf(one_cycle_rate, handover, 1.0)
@@ -94,8 +95,8 @@ class FastRecipe(Recipe):
         size = min(self.batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
         return Batches(task.x, size, drop_last=True, seed=task.seed, augment=task.augment)
 
-    def _objective(self, model: DeepModel, targets: Tensor, *, adapting: bool) -> Imprint:
-        return Imprint(
+    def _objective(self, model: DeepModel, targets: Tensor, *, adapting: bool) -> Distillation:
+        return Distillation(
             model.encoder,
             model.layer,
             model.decoder,
@@ -129,7 +130,7 @@ class FastRecipe(Recipe):
     def _stage(
         self,
         name: str,
-        objective: Imprint,
+        objective: Distillation,
         batches: Batches,
         epochs: int,
         rate: PartOf,

@@ -19,12 +19,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
+from tell.core.assignment import DenseRows
 from tell.core.batches import Augment, seeded_generator
 from tell.core.engine import fit_centers
-from tell.core.graph_features import BLOCK_ROWS, GraphFeatures
-from tell.core.layout import Edges, lay_out
-from tell.core.neighbours import Neighbours, carry, memberships, nearest_neighbours
-from tell.core.rows import DenseRows
+from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS, GraphFeatures
+from tell.estimators.deep.recipes.layout import Edges, lay_out
+from tell.estimators.deep.recipes.neighbours import (
+    Neighbours,
+    carry,
+    memberships,
+    nearest_neighbours,
+)
 from tell.progress import progress
 
 Floats = NDArray[np.float64]

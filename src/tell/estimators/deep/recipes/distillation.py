@@ -17,7 +17,7 @@ from tell.core.layer import ClusterLayer
 from tell.core.objective import Losses, Objective, squared_error
 
 
-class Imprint(Objective):
+class Distillation(Objective):
     """`L_rec` + weight · cross-entropy of the soft assignment to targets that may adapt.
 
     Parameters
@@ -42,10 +42,10 @@ class Imprint(Objective):
     --------
     >>> layer = ClusterLayer(2, 2)
     >>> layer.set_centers_(torch.eye(2))
-    >>> objective = Imprint(nn.Identity(), layer, None, torch.tensor([[1.0, 0.0]]))
+    >>> objective = Distillation(nn.Identity(), layer, None, torch.tensor([[1.0, 0.0]]))
     >>> near = objective.losses(Batch(torch.tensor([[1.0, 0.1]]), torch.tensor([0])))
     >>> far = objective.losses(Batch(torch.tensor([[0.1, 1.0]]), torch.tensor([0])))
-    >>> bool(near.terms["imprint"] < far.terms["imprint"])
+    >>> bool(near.terms["distil"] < far.terms["distil"])
     True
     """
 
@@ -88,7 +88,7 @@ class Imprint(Objective):
         target = self._target(batch.row, log_assignment)
         certainty = target.max(dim=1).values
         cross_entropy = -(target * log_assignment).sum(dim=1)
-        terms["imprint"] = cross_entropy * certainty / certainty.mean()
+        terms["distil"] = cross_entropy * certainty / certainty.mean()
         return Losses(terms, out.labels)
 
     @torch.no_grad()
@@ -101,7 +101,7 @@ class Imprint(Objective):
 
     def weights(self) -> dict[str, float]:
         """The clustering loss is reported, not minimised: the cross-entropy does its work."""
-        return {"imprint": self.weight, "clustering": 0.0}
+        return {"distil": self.weight, "clustering": 0.0}
 
     def centers(self) -> Tensor:
         """Return the layer's centres (k, p)."""

@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tell.estimators._deep_input import InputScale, network_shape
-from tell.estimators._deep_networks import (
+from tell.estimators.checks import is_usable
+from tell.estimators.deep.inputs import InputScale, network_shape
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.networks import (
     float32_by_default,
     is_named,
     network_name,
     new_model,
     not_saveable,
 )
-from tell.estimators._deep_recipes import RECIPES
-from tell.estimators._deep_run import DeepModel
-from tell.estimators._options import is_usable
+from tell.estimators.deep.recipes import RECIPES
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 
 if TYPE_CHECKING:
-    from tell.estimators.deep import DeepTELL
+    from tell.estimators.deep.estimator import DeepTELL
 
 KEPT_OPTIONS = ("epochs", "n_init", "max_time", "compiled", "verbose")
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from torch import Tensor
 
+from tell.core.assignment import DenseRows, Totals
 from tell.core.engine import fit_centers
-from tell.core.rows import DenseRows, Totals
-from tell.core.stream import BASELINE_ROWS, StreamState, Watch, step, stream_state
+from tell.core.online import BASELINE_ROWS, StreamState, Watch, step, stream_state
 
 DIGITS = torch.from_numpy(load_digits().data)
 

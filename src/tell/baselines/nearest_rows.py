@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 
-from tell.baselines._base import Matrix
+from tell.baselines.base import Matrix
 
 
 def nearest_rows(X: Matrix, n_neighbors: int) -> tuple[Matrix, Matrix]:

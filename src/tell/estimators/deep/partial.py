@@ -11,7 +11,7 @@ from tell.core.batches import Batches
 from tell.core.loop import Loop
 from tell.core.objective import Clustering
 from tell.core.schedule import Always
-from tell.estimators._deep_run import DeepModel
+from tell.estimators.deep.model import DeepModel
 
 BATCH_ROWS = 256
 # The layer scales its gradient to a tenth of a centre's length, of which one batch goes a tenth.

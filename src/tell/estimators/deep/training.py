@@ -9,106 +9,30 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from tell.core.batches import EVALUATION_ROWS, Augment, Batches
 from tell.core.checkpoint import (
     random_tensors,
     read_checkpoint,
     restore_random,
     write_checkpoint,
 )
-from tell.core.layer import ClusterLayer
 from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
-from tell.core.objective import Objective
-from tell.core.schedule import Rate, constant_rate
+from tell.estimators.deep.model import Assigned, DeepModel
+from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.exceptions import ParameterError
 
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
 HARMLESS = {"checkpoint", "hooks", "max_time", "verbose"}
-
-
-class Assigned(NamedTuple):
-    """What the model says of rows, in evaluation mode."""
-
-    labels: Tensor  # (n,)
-    loss: Tensor  # (n,) squared distance to the own centre
-    scores: Tensor  # (n, k)
-
-
-class DeepModel(nn.Module):
-    """Encoder, cluster layer and, if there is one, decoder."""
-
-    def __init__(self, encoder: nn.Module, decoder: nn.Module | None, layer: ClusterLayer) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-        self.layer = layer
-
-    @torch.no_grad()
-    def embed(self, x: Tensor) -> Tensor:
-        """Encode rows (n, ...) to (n, p) in evaluation mode."""
-        self.eval()
-        return torch.cat([self.encoder(part) for part in x.split(EVALUATION_ROWS)])
-
-    @torch.no_grad()
-    def decode(self, z: Tensor) -> Tensor:
-        """Decode embedded rows (n, p) in evaluation mode."""
-        if self.decoder is None:
-            raise ParameterError("decoding needs a decoder, got decoder=None; fit with a decoder")
-        self.eval()
-        return torch.cat([self.decoder(part) for part in z.split(EVALUATION_ROWS)])
-
-    @torch.no_grad()
-    def assign(self, z: Tensor) -> Assigned:
-        """Assign embedded rows (n, p)."""
-        outs = [self.layer(part) for part in z.split(EVALUATION_ROWS)]
-        labels, loss, scores = (
-            torch.cat([getattr(out, name) for out in outs]) for name in Assigned._fields
-        )
-        return Assigned(labels, loss, scores)
-
-
-@dataclass
-class Task:
-    """One run of a recipe: a model to train on rows from a seed."""
-
-    model: DeepModel
-    x: Tensor
-    seed: int
-    augment: Augment | None = None
-    visible: bool = False
-
-
-@dataclass
-class Stage:
-    """One loop of a recipe.
-
-    `prepare` runs once before the first step; what it finds out must end up in the objective,
-    because an interrupted stage goes on without it. `least_steps` are taken even after `max_time`:
-    those without which the model knows nothing of what `prepare` found.
-    """
-
-    name: str
-    objective: Objective
-    batches: Batches
-    optimizer: Optimizer
-    epochs: int
-    rate: Rate = constant_rate
-    hooks: Sequence[Hook] = ()
-    prepare: Callable[[], None] | None = None
-    least_steps: int = 0
 
 
 @dataclass
@@ -125,33 +49,6 @@ class Trained:
     def loss(self) -> float:
         """Mean clustering loss of all rows, by which runs are compared."""
         return float(self.assigned.loss.double().mean())
-
-
-@dataclass(frozen=True)
-class Recipe(ABC):
-    """How a model is trained: its cluster layer, its restarts and its stages.
-
-    Parameters
-    ----------
-    epochs : int or None
-        Of the main stage; None leaves it to the recipe.
-    n_init : int
-        Runs; the one with the smallest clustering loss is kept.
-    """
-
-    epochs: int | None
-    n_init: int
-
-    name: ClassVar[str]
-    table_network: ClassVar[str]  # what encoder="auto" means for tables
-
-    @abstractmethod
-    def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
-        """Build the cluster layer."""
-
-    @abstractmethod
-    def stages(self, task: Task) -> Iterator[Stage]:
-        """Give the stages; each is built after the one before has been trained."""
 
 
 @dataclass

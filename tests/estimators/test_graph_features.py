@@ -6,8 +6,12 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from tell.core.graph_features import GraphFeatures, PrincipalComponents, edge_directions
-from tell.core.neighbours import nearest_neighbours
+from tell.estimators.deep.recipes.graph_features import (
+    GraphFeatures,
+    PrincipalComponents,
+    edge_directions,
+)
+from tell.estimators.deep.recipes.neighbours import nearest_neighbours
 
 
 def test_a_ramp_points_one_way_only() -> None:

@@ -12,7 +12,7 @@ from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer
 from tell.core.objective import PAPER_WEIGHT, Clustering, Objective, Reconstruction
 from tell.core.schedule import Alternation, Always, ByBatch, ByEpoch
-from tell.estimators._deep_run import Recipe, Stage, Task
+from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.exceptions import ParameterError
 
 ALTERNATIONS: dict[str, Callable[[], Alternation]] = {

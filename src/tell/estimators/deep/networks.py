@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
-from tell.estimators._deep_run import DeepModel, Recipe
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ModelFileError, ParameterError
 
 Network = str | nn.Module | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tell.core.layout import Edges, lay_out
+from tell.estimators.deep.recipes.layout import Edges, lay_out
 
 
 def two_cliques() -> Edges:

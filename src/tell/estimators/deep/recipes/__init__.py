@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tell.estimators._deep_fast import FastRecipe
-from tell.estimators._deep_paper import PaperRecipe
-from tell.estimators._deep_run import Recipe
+from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ParameterError
 
 RECIPES: dict[str, type[FastRecipe] | type[PaperRecipe]] = {

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tell.core import rows as module
-from tell.core.rows import (
+from tell.core import assignment as module
+from tell.core.assignment import (
     DenseRows,
     Rows,
     SparseRows,

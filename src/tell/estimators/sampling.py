@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tell.core.layer import Geometry
 from tell.data.sources import Source, open_source
-from tell.estimators._rows import Floats, Scaling
+from tell.estimators.scaling import Floats, Scaling
 from tell.exceptions import InputError
 from tell.progress import Bar
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import MiniBatchKMeans
 
-from tell.data.batches import shuffled
 from tell.data.csv_files import line_spans
+from tell.data.shuffling import shuffled
 from tell.data.sources import open_source
 from tell.data.synthetic import make_stream
 from tell.exceptions import ParameterError

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from tell.core.assignment import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.engine import Fit, mean_loss, step_to
 from tell.core.layer import Geometry
-from tell.core.rows import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.seeding import as_centers, seedable
 
 BASELINE_ROWS = 1000  # rows from which the usual loss is learned

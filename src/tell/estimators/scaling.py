@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
+from tell.core.assignment import DenseRows, Rows, SparseRows
 from tell.core.layer import Geometry
-from tell.core.rows import DenseRows, Rows, SparseRows
 from tell.exceptions import InputError, ParameterError
 
 Floats = NDArray[np.floating[Any]]
