@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from tell import TELL, ClusterLayer
-from tell.explain.palette import cluster_colors
+from tell.explanations.palette import cluster_colors
 
 HERE = Path(__file__).parent
 K = 3

@@ -68,7 +68,7 @@ def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
 def write_html(model: Any, source: Source, path: Path, *, visible: bool) -> str | None:
     """Explain the clusters in one HTML file, where the packages for that are installed."""
     from tell.exceptions import MissingDependencyError
-    from tell.explain import explain, write_report
+    from tell.explanations import explain, write_report
 
     try:
         facts = explain(model, source, random_state=0, verbose=int(visible))

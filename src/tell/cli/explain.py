@@ -12,8 +12,8 @@ from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say, table
 
 if TYPE_CHECKING:
-    from tell.explain import Comparison, Explanation
-    from tell.explain.points import PointFacts
+    from tell.explanations import Comparison, Explanation
+    from tell.explanations.points import PointFacts
 
 _OUTPUT = "Output"
 
@@ -75,7 +75,7 @@ def command(
     from tell import load
     from tell.cli.rows import held, open_like
     from tell.cli.writers import check_page
-    from tell.explain import compare, explain, write_report
+    from tell.explanations import compare, explain, write_report
 
     check_page(target, data)
     fitted = load(model)
@@ -115,7 +115,7 @@ def _command_line() -> str:
 
 
 def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, Any]:
-    from tell.explain.plain import as_plain
+    from tell.explanations.plain import as_plain
 
     return facts.to_dict() | ({"changes": as_plain(changes)} if changes else {})
 

@@ -18,9 +18,9 @@ from tell.experiments.recording import (
 from tell.experiments.results import read_result, result_file
 from tell.experiments.spec import Row, Run, Scale, Spec
 from tell.experiments.theory import read_verdicts
-from tell.explain.mapping import project
-from tell.explain.palette import cluster_colors
-from tell.explain.plots import plot_centers, plot_history, plot_loss_bound, plot_map
+from tell.explanations.mapping import project
+from tell.explanations.palette import cluster_colors
+from tell.explanations.plots import plot_centers, plot_history, plot_loss_bound, plot_map
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,54 @@
+"""Rows that stand for something: typical, borderline and odd members of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.explanations.assigned import Assigned
+from tell.explanations.labels import label_texts
+from tell.explanations.scan import Scan
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One row of the data that stands for something: its number, values and place."""
+
+    row: int
+    values: NDArray[Any]
+    distance: float
+    margin: float
+    clearness: float
+    runner_up: int
+    label: str | None
+
+
+def members(part: Assigned, j: int) -> tuple[Member, ...]:
+    """The rows of `part` that belong to cluster j, in their order."""
+    return tuple(_member(part, place) for place in np.flatnonzero(part.labels == j).tolist())
+
+
+def _member(part: Assigned, place: int) -> Member:
+    """One row of `part` as a fact."""
+    return Member(
+        row=int(part.rows[place]),
+        values=part.X[place],
+        distance=float(part.distance[place]),
+        margin=float(part.margin[place]),
+        clearness=float(part.clearness[place]),
+        runner_up=int(part.runner_up[place]),
+        label=None if part.y is None else label_texts(part.y[place : place + 1])[0],
+    )
+
+
+def outliers(found: Scan, j: int) -> tuple[Member, ...]:
+    """Farthest members beyond Tukey's inner fence of the sampled distances."""
+    distances = found.sample.distance[found.sample.labels == j]
+    if len(distances) < 8:
+        return ()
+    low, high = np.percentile(distances, [25, 75])
+    fence = high + 1.5 * (high - low)
+    return tuple(one for one in members(found.farthest, j) if one.distance > fence)

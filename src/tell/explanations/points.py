@@ -1,0 +1,245 @@
+"""Why one row is where it is, and the smallest change that would move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.explanations.assigned import assign
+from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_other
+from tell.explanations.rows import Block
+from tell.explanations.view import Floats, ModelView
+from tell.explanations.words import percent, short
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """How much one feature adds to the margin: positive speaks for the assigned cluster."""
+
+    name: str
+    index: int
+    value: float
+    amount: float
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One feature of a counterfactual, in the data's own units."""
+
+    name: str
+    index: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """The smallest change that takes a row to the boundary of another cluster.
+
+    Attributes
+    ----------
+    cluster : the cluster that is reached: the one whose boundary is nearest, which need not be the
+        one whose centre is
+    distance : length of the change in the layer's space, and `relative` to the row's length
+    changes : all features, strongest change first; for a deep model as the decoder draws them
+    values : (d,) the changed row in the data's own units; None if the model cannot draw it
+    path : (steps, d) decoded rows from this row over the boundary to the other centre (deep)
+    """
+
+    cluster: int
+    distance: float
+    relative: float
+    changes: tuple[Change, ...]
+    values: Floats | None
+    path: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PointFacts:
+    """One row: assignment as attention over centres, exact reasons, and the way out.
+
+    Attributes
+    ----------
+    assignment : (k,) what the model uses: one-hot at temperature 0
+    attention : (k,) softmax of minus the squared distance over `attention_temperature`
+    squared_distances : (k,) to every centre
+    margin : ‖x − Ω_k‖² − ‖x − Ω_j‖² = (W_j − W_k)ᵀx + b_j − b_k to runner-up k
+    clearness : 0 on the boundary with the runner-up, 1 as far from it as the centre (on the
+        sphere: the members' mean) and beyond
+    contributions : every feature, strongest first
+    method : "exact" or "integrated gradients"
+    baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
+    completeness_error : |margin − baseline_margin − sum of the contributions|
+    """
+
+    row: int
+    values: NDArray[Any]
+    label: str | None
+    cluster: int
+    runner_up: int
+    assignment: Floats
+    attention: Floats
+    attention_temperature: float
+    squared_distances: Floats
+    margin: float
+    clearness: float
+    contributions: tuple[Contribution, ...]
+    method: str
+    baseline_margin: float
+    completeness_error: float
+    counterfactual: Counterfactual | None
+    summary: str
+
+
+def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
+    """Share of every feature in the margin between clusters j and k: shape of `Z`, (n, p).
+
+    (z_f − Ω_kf)² − (z_f − Ω_jf)² = (W_jf − W_kf) z_f + (Ω_kf² − Ω_jf²): the bias is split over the
+    features it comes from, so that the sum is the whole margin and no constant is left over.
+
+    Parameters
+    ----------
+    view : a linear view (not a deep model)
+    Z : (n, p) layer rows
+    j, k : cluster numbers, one or (n,)
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from tell.explanations.view import view_model
+    >>> model = KMeans(2, n_init=1, random_state=0).fit([[0.0, 0.0], [2.0, 4.0]])
+    >>> view = view_model(model)
+    >>> j = int(model.predict([[0.0, 0.0]])[0])
+    >>> margin_contributions(view, np.zeros((1, 2)), j, 1 - j).tolist()
+    [[4.0, 16.0]]
+    """
+    own, other = view.centers[j], view.centers[k]
+    return 2 * (own - other) * (Z - (own + other) / 2)
+
+
+def linear_reasons(
+    view: ModelView, x: NDArray[Any], j: int, k: int, target: int, names: Sequence[str]
+) -> tuple[tuple[Contribution, ...], Counterfactual | None]:
+    """Exact contributions to j against k, and the way of one row (d,) into cluster `target`."""
+    row = view.scaled(x[None])[0]
+    z = view.layer_rows(x[None])[0]
+    amounts = margin_contributions(view, z[None], j, k)[0]
+    if j == k:
+        return contributions(names, x, amounts), None
+    length = float(np.linalg.norm(row)) or 1.0
+    reached = just_inside(view, nearest_in_cell(view, row, target), target, length)
+    after = view.unscaled(reached[None])[0]
+    order = np.argsort(-np.abs(reached - row), kind="stable")
+    changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
+    distance = float(np.linalg.norm(reached - row))
+    found = Counterfactual(target, distance, distance / length, changes, after)
+    return contributions(names, x, amounts), found
+
+
+def contributions(
+    names: Sequence[str], x: NDArray[Any], amounts: Floats
+) -> tuple[Contribution, ...]:
+    """Amounts (d,) as facts, strongest first."""
+    order = np.argsort(-np.abs(amounts), kind="stable")
+    return tuple(Contribution(names[f], int(f), float(x[f]), float(amounts[f])) for f in order)
+
+
+def describe_point(
+    view: ModelView,
+    row: int,
+    x: NDArray[Any],
+    names: Sequence[str],
+    *,
+    typical_loss: float,
+    reach: Floats,
+    baseline: Floats,
+    label: str | None = None,
+    is_image: bool = False,
+) -> PointFacts:
+    """All facts of one row (d,).
+
+    `typical_loss` is the temperature of the soft view at τ = 0, `reach` (k,) that of `Scan`, and
+    `baseline` the row at which the attribution of a deep model starts.
+    """
+    placed = assign(view, Block(x[None], None, np.array([row]))).relative_to(reach)
+    j, k = int(placed.labels[0]), int(placed.runner_up[0])
+    squared = view.squared_distances(view.layer_rows(x[None]))[0]
+    target = nearest_other(view, squared, j, default=k)
+    margin, rest, method = float(placed.margin[0]), 0.0, "exact"
+    if view.kind == "deep":
+        from tell.explanations.attribution import deep_reasons
+
+        amounts, rest, found = deep_reasons(view, x, j, k, target, names, baseline)
+        method, reasons = "integrated gradients", contributions(names, x, amounts)
+    else:
+        reasons, found = linear_reasons(view, x, j, k, target, names)
+    total = sum(one.amount for one in reasons)
+    clearness = float(placed.clearness[0])
+    temperature = view.temperature or typical_loss
+    return PointFacts(
+        row=row,
+        values=x,
+        label=label,
+        cluster=j,
+        runner_up=k,
+        assignment=attention(squared, view.temperature),
+        attention=attention(squared, temperature),
+        attention_temperature=temperature,
+        squared_distances=squared,
+        margin=margin,
+        clearness=clearness,
+        contributions=reasons,
+        method=method,
+        baseline_margin=rest,
+        completeness_error=abs(margin - rest - total),
+        counterfactual=found,
+        summary=_summary(row, j, k, clearness, reasons, found, is_image, method == "exact"),
+    )
+
+
+def attention(squared: Floats, temperature: float) -> Floats:
+    """Softmax of minus the squared distances (k,) over τ; τ = 0 keeps the largest entry.
+
+    >>> attention(np.array([1.0, 1.0, 3.0]), 0.0).tolist()
+    [1.0, 0.0, 0.0]
+    >>> attention(np.array([1.0, 1.0]), 0.5).tolist()
+    [0.5, 0.5]
+    """
+    if temperature == 0:
+        return np.eye(len(squared))[int(np.argmin(squared))]
+    scores = np.exp(-(squared - squared.min()) / temperature)
+    return np.asarray(scores / scores.sum())
+
+
+def _summary(
+    row: int,
+    j: int,
+    k: int,
+    clearness: float,
+    reasons: Sequence[Contribution],
+    found: Counterfactual | None,
+    is_image: bool,
+    exact: bool,
+) -> str:
+    if found is None:
+        return f"Row {row} is in cluster {j}, the only one."
+    place = f"Row {row} is in cluster {j}, {percent(clearness)} clear of cluster {k}"
+    if is_image:
+        return f"{place}."
+    speak = " and ".join(one.name for one in reasons[:2] if one.amount > 0)
+    against = next((one.name for one in reasons if one.amount < 0), None)
+    because = f", because of {speak}" if speak else ""
+    despite = f", despite {against}" if against else ""
+    moves = found.changes[:2]
+    ways = " and ".join(f"{one.name} {short(one.before)} → {short(one.after)}" for one in moves)
+    there = " there" if found.cluster == k else f", to cluster {found.cluster},"
+    how = f"The smallest change that moves it{there} begins with"
+    if not exact:
+        boundary = "boundary" if found.cluster == k else f"boundary of cluster {found.cluster}"
+        how = f"On the {boundary} the decoder draws, instead of what it makes of this row,"
+    change = f" {how} {ways}." if ways else ""
+    return f"{place}{because}{despite}.{change}"

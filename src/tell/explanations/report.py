@@ -1,0 +1,231 @@
+"""The report: one HTML file that needs no network, for people who do not read code.
+
+The map is a small canvas script of our own rather than a plotting library: the page stays below
+a megabyte for tables (plotly alone is 4.5), opens at once, and can be driven from the keyboard.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tell.exceptions import MissingDependencyError
+from tell.explanations.comparison import Comparison
+from tell.explanations.facts import Explanation
+from tell.explanations.palette import cluster_colors, ink_on
+from tell.explanations.scan import BORDERLINE
+from tell.explanations.sheet import Sheet, heat_map, make_sheet
+from tell.explanations.words import counted, percent, short, signed_short
+
+_TEMPLATES = Path(__file__).parent / "templates"
+#: Rows of tables up to this wide are shown whole when the map is pointed at.
+MAX_HOVER_COLUMNS = 30
+#: Rules of the surrogate tree are shown when most rows that fit are members.
+MIN_PRECISION = 0.6
+
+
+def write_report(
+    facts: Explanation,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    comparison: Comparison | None = None,
+    command: str | None = None,
+) -> Path:
+    """Write an explanation as one self-contained HTML file.
+
+    Parameters
+    ----------
+    facts : what `explain` returned
+    path : where to write; a file already there is replaced in one step
+    title : default: the name of the data
+    comparison : what `compare` returned, for a section on an older model
+    command : the command line to note under "How this was made"
+
+    Returns
+    -------
+    Path
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    page = render_report(facts, title=title, comparison=comparison, command=command)
+    handle, unfinished = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        Path(unfinished).chmod(0o644)
+        Path(unfinished).replace(target)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def render_report(
+    facts: Explanation,
+    *,
+    title: str | None = None,
+    comparison: Comparison | None = None,
+    command: str | None = None,
+) -> str:
+    """The report as one text. All text from data is escaped by the template."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingDependencyError(
+            "a report needs jinja2, which is not installed; "
+            'install it with pip install "tell-clustering[report]"'
+        ) from error
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "percent": percent,
+        "counted": counted,
+        "short": short,
+        "signed_short": signed_short,
+        "curve": curve,
+    }
+    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    colors = cluster_colors(facts.model.n_clusters)
+    return environment.get_template("report.html.j2").render(
+        facts=facts,
+        title=title or facts.data.name,
+        comparison=comparison,
+        made=_made(facts, command),
+        headline=_headline(facts),
+        clear_share=float(np.mean(facts.sample.clearness >= BORDERLINE)),
+        colors=colors,
+        inks=[ink_on(color) for color in colors],
+        figures=_figure_sheet(facts),
+        hover=_hover_sheet(facts),
+        heat=_heat_maps(facts),
+        rules={rule.cluster: rule for rule in _rules(facts)},
+        curves={n: v for n, v in facts.model.history.items() if min(v) < max(v)},
+        map_data=_map_data(facts, colors),
+        style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_digest=digest,
+    )
+
+
+def curve(values: Iterable[float]) -> str:
+    """Points of an SVG polyline in a box of 100 by 40."""
+    heights = np.asarray(list(values), np.float64)
+    low, span = heights.min(), np.ptp(heights) or 1.0
+    across = np.linspace(0, 100, len(heights)) if len(heights) > 1 else np.array([50.0])
+    up = 38 - 36 * (heights - low) / span
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in zip(across, up, strict=True))
+
+
+def _headline(facts: Explanation) -> str:
+    if facts.model.n_clusters == 1:
+        return "A single cluster holds all rows: there is no boundary to explain."
+    there = [cluster for cluster in facts.clusters if cluster.size]
+    largest = max(there, key=lambda cluster: cluster.size)
+    text = f"The largest cluster, {largest.index}, holds {percent(largest.share)} of the rows."
+    hardest = max(there, key=lambda cluster: cluster.confused_share)
+    if hardest.confused_with is not None:
+        text += (
+            f" Hardest to tell apart: {percent(hardest.confused_share)} of cluster {hardest.index}"
+            f" lies at its boundary with cluster {hardest.confused_with}."
+        )
+    return text
+
+
+def _made(facts: Explanation, command: str | None) -> dict[str, str]:
+    made = {"Data": facts.data.name, "Model": facts.model.kind}
+    return made | ({"Command": command} if command else {}) | dict(facts.made)
+
+
+def _rules(facts: Explanation) -> tuple[Any, ...]:
+    surrogate = facts.quality.surrogate if facts.quality else None
+    if surrogate is None or facts.data.shape is not None:
+        return ()
+    return tuple(rule for rule in surrogate.rules if rule.precision >= MIN_PRECISION)
+
+
+def _hover_sheet(facts: Explanation) -> Sheet | None:
+    if facts.data.shape is None or facts.sample.map is None:
+        return None
+    rows: dict[Hashable, Any] = dict(enumerate(facts.sample.values))
+    return make_sheet(rows, facts.data.shape)
+
+
+def _figure_sheet(facts: Explanation) -> Sheet | None:
+    """Centres, noteworthy members and chosen points, larger than on the map."""
+    if facts.data.shape is None:
+        return None
+    rows: dict[Hashable, NDArray[Any]] = {}
+    for cluster in facts.clusters:
+        rows["center", cluster.index] = cluster.center
+        for one in (*cluster.prototypes, *cluster.borderline, *cluster.outliers):
+            rows["row", one.row] = one.values
+    for point in facts.points:
+        rows["row", point.row] = point.values
+        found = point.counterfactual
+        if found is not None and found.values is not None:
+            rows["reached", point.row] = found.values
+        if found is not None and found.path is not None:
+            rows |= {("path", point.row, i): step for i, step in enumerate(found.path)}
+    return make_sheet(rows, facts.data.shape)
+
+
+def _heat_maps(facts: Explanation) -> dict[tuple[str, int], str]:
+    if facts.data.shape is None:
+        return {}
+    maps = {("cluster", c.index): heat_map(c.effects, facts.data.shape) for c in facts.clusters}
+    for point in facts.points:
+        amounts = np.zeros(facts.data.n_features)
+        amounts[[one.index for one in point.contributions]] = [
+            one.amount for one in point.contributions
+        ]
+        maps["point", point.row] = heat_map(amounts, facts.data.shape)
+    return maps
+
+
+def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
+    """What the script of the map needs, with places as whole numbers from 0 to 10,000."""
+    sample = facts.sample
+    if sample.map is None or sample.map_centers is None:
+        return None
+    everything = np.vstack([sample.map, sample.map_centers])
+    low, extent = everything.min(axis=0), np.ptp(everything, axis=0)
+    span = np.maximum(extent, 0.5 * extent.max() or 1.0)  # a flat cloud is stretched, not blown up
+    shift = (span - extent) / 2
+    places = np.round(10_000 * (everything - low + shift) / span).astype(int)
+    names = sorted({name for name in sample.known or () if name is not None})
+    number: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    table = facts.data.shape is None and facts.data.n_features <= MAX_HOVER_COLUMNS
+    return {
+        "colors": colors,
+        "labelColors": cluster_colors(len(names)),
+        "labels": names,
+        "summaries": [cluster.summary for cluster in facts.clusters],
+        "places": places[: len(sample.rows)].tolist(),
+        "centers": places[len(sample.rows) :].tolist(),
+        "rows": sample.rows.tolist(),
+        "cluster": sample.labels.tolist(),
+        "runnerUp": sample.runner_up.tolist(),
+        "clear": np.round(100 * sample.clearness).astype(int).tolist(),
+        "known": [number.get(name) for name in sample.known] if sample.known else None,
+        "columns": facts.data.feature_names if table else None,
+        "values": _rounded(sample.values) if table else None,
+    }
+
+
+def _rounded(values: NDArray[Any]) -> list[list[float]]:
+    return [[float(f"{value:.4g}") for value in row] for row in values.tolist()]

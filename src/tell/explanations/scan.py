@@ -1,0 +1,208 @@
+"""One pass over the rows: what is kept of a data set that may be larger than memory.
+
+Sizes, sums, extremes and confusions are exact over all rows; what needs many rows at once
+(margins, map, quality) works on a seeded sample that does not depend on the block size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tell.exceptions import InputError
+from tell.explanations.assigned import Assigned, assign
+from tell.explanations.labels import known_labels, label_texts
+from tell.explanations.rows import Block, Rows
+from tell.explanations.view import Floats, Ints, ModelView
+from tell.progress import progress
+
+#: A member is borderline within a tenth of the way from the boundary to where its like lies.
+BORDERLINE = 0.1
+
+
+class Moments:
+    """Sums of rows and of squares per cluster, about a shift so that large means do not cancel."""
+
+    def __init__(self, k: int, shift: Floats) -> None:
+        self.sizes = np.zeros(k, np.int64)
+        self.distance, self.squared = np.zeros(k), np.zeros(k)
+        self._unclear: list[tuple[Ints, Ints, Floats]] = []
+        self._shift = shift
+        self._sum, self._squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
+
+    def add(self, part: Assigned) -> None:
+        k, n = len(self.sizes), len(part.labels)
+        self.sizes += np.bincount(part.labels, minlength=k)
+        self.distance += np.bincount(part.labels, part.distance, minlength=k)
+        self.squared += np.bincount(part.labels, part.distance**2, minlength=k)
+        # What is borderline follows from all rows: keep those that may be, few as a rule.
+        few = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
+        self._unclear.append((part.labels[few], part.runner_up[few], part.clearness[few]))
+        members = sparse.csr_array((np.ones(n), (part.labels, np.arange(n))), shape=(k, n))
+        shifted = part.X.astype(np.float64) - self._shift
+        self._sum += members @ shifted
+        self._squares += members @ shifted**2
+
+    def mean_cosine(self) -> Floats:
+        """Mean cosine (k,) of members to their centre on the sphere: ‖x − c‖² = 2 − 2 cos."""
+        return 1 - self.squared / np.maximum(self.sizes, 1) / 2
+
+    def confused(self, reach: Floats) -> Ints:
+        """Borderline members (k, k) by own cluster and runner-up; `reach` as in `Scan`."""
+        counts = np.zeros((len(reach), len(reach)), np.int64)
+        for own, other, clearness in self._unclear:
+            unclear = clearness < BORDERLINE * reach[own]
+            np.add.at(counts, (own[unclear], other[unclear]), 1)
+        return counts
+
+    def mean(self) -> Floats:
+        return self._shift + self._sum / np.maximum(self.sizes, 1)[:, None]
+
+    def pooled(self, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Mean and variance (d,) of the rows in the clusters marked `inside`."""
+        count = max(int(self.sizes[inside].sum()), 1)
+        mean = self._sum[inside].sum(axis=0) / count
+        variance = self._squares[inside].sum(axis=0) / count - mean**2
+        return self._shift + mean, np.maximum(variance, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """All that one pass found. `nearest`, `unclear` and `farthest` hold a few rows per cluster.
+
+    `reach` (k,) is how far along its centre the mean member of a cluster lies: 1 unless on the
+    sphere, where it is the mean cosine. All clearness here is relative to it, and `confused` (k, k)
+    counts the borderline members by own cluster and runner-up.
+    """
+
+    n_rows: int
+    moments: Moments
+    reach: Floats
+    confused: Ints
+    nearest: Assigned
+    unclear: Assigned
+    farthest: Assigned
+    sample: Assigned
+    chosen: dict[int, NDArray[Any]]
+    labels: Ints | None
+    y: NDArray[Any] | None
+    numbers: Ints | None  # of the rows with known labels
+
+    def known_label(self, row: int) -> str | None:
+        """The known label of the row with this number in the data."""
+        if self.y is None or self.numbers is None:
+            return None
+        place = int(np.searchsorted(self.numbers, row))
+        return label_texts(self.y[place : place + 1])[0]
+
+
+class Collector:
+    """Takes blocks of rows one after another and keeps what explanations need."""
+
+    def __init__(
+        self, view: ModelView, *, chosen: Collection[int], few: int, sample_size: int, seed: int
+    ) -> None:
+        self._view = view
+        self._chosen, self._few, self._sample_size = frozenset(chosen), few, sample_size
+        self._random = np.random.default_rng(seed)
+        self._keys = np.empty(0)
+        self._moments: Moments | None = None
+        self._kept: dict[str, Assigned] = {}
+        self._wanted: dict[int, NDArray[Any]] = {}
+        self._known: list[tuple[Ints, NDArray[Any], Ints]] = []
+        self._last = -1  # number of the last row
+        self.n_rows = 0
+
+    def add(self, block: Block) -> None:
+        """Take one block in."""
+        part = assign(self._view, block)
+        if self._moments is None:
+            shift = block.X.mean(axis=0, dtype=np.float64)
+            self._moments = Moments(self._view.n_clusters, shift)
+            self._kept = dict.fromkeys(("nearest", "unclear", "farthest", "sample"), part.take([]))
+        self._moments.add(part)
+        for name in ("nearest", "unclear", "farthest"):
+            few = _few_per_cluster(name, part, self._few)
+            self._kept[name] = _few_per_cluster(name, self._kept[name].join(few), self._few)
+        self._add_to_sample(part)
+        for place in np.flatnonzero(np.isin(part.rows, list(self._chosen))):
+            self._wanted[int(part.rows[place])] = block.X[place]
+        if part.y is not None:
+            self._known.append((part.labels, part.y, part.rows))
+        self._last = int(part.rows[-1])
+        self.n_rows += len(part)
+
+    def _add_to_sample(self, part: Assigned) -> None:
+        """Keep the rows with the smallest random keys: a uniform sample without replacement."""
+        keys = np.concatenate([self._keys, self._random.random(len(part))])
+        best = np.argsort(keys, kind="stable")[: self._sample_size]
+        self._keys, self._kept["sample"] = keys[best], self._kept["sample"].join(part).take(best)
+
+    def _labelled(self) -> tuple[Any, Any, Any]:
+        """Clusters, known labels and numbers of all rows; None where no row has a label."""
+        if not self._known:
+            return None, None, None
+        labels, y, numbers = map(np.concatenate, zip(*self._known, strict=True))
+        return (labels, y, numbers) if known_labels(y)[0].any() else (None, None, None)
+
+    def result(self) -> Scan:
+        """What was found in all blocks together."""
+        if self._moments is None:
+            raise InputError("X needs at least one row, got none; pass the rows to explain")
+        for row in self._chosen - self._wanted.keys():
+            raise InputError(
+                f"rows needs numbers from 0 to {self._last}, got {row}; rows are counted from 0 "
+                "in the order of the data, and those left out for a gap cannot be explained"
+            )
+        reach = np.ones(self._view.n_clusters)
+        if self._view.on_sphere:
+            reach = np.clip(self._moments.mean_cosine(), 1e-9, 1.0)
+        kept = {name: part.relative_to(reach) for name, part in self._kept.items()}
+        sample = kept.pop("sample")
+        labels, y, numbers = self._labelled()
+        return Scan(
+            n_rows=self.n_rows,
+            moments=self._moments,
+            reach=reach,
+            confused=self._moments.confused(reach),
+            **kept,
+            sample=sample.take(np.argsort(sample.rows)),
+            chosen=self._wanted,
+            labels=labels,
+            y=y,
+            numbers=numbers,
+        )
+
+
+def scan(
+    view: ModelView,
+    rows: Rows,
+    *,
+    chosen: Collection[int] = (),
+    few: int = 8,
+    sample_size: int = 5000,
+    seed: int = 0,
+    visible: bool = False,
+) -> Scan:
+    """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows."""
+    collector = Collector(view, chosen=chosen, few=few, sample_size=sample_size, seed=seed)
+    total = getattr(rows.source, "n_rows", None)
+    with progress("explain", total, visible=visible) as bar:
+        for block in rows.blocks():
+            collector.add(block)
+            bar.update(collector.n_rows)
+    return collector.result()
+
+
+def _few_per_cluster(name: str, part: Assigned, few: int) -> Assigned:
+    """The first `few` rows of every cluster: nearest, least clear or farthest from the centre."""
+    key = {"nearest": part.distance, "unclear": part.clearness, "farthest": -part.distance}[name]
+    order = np.lexsort((part.rows, key, part.labels))
+    labels = part.labels[order]
+    place = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    return part.take(order[place < few])

@@ -1,0 +1,205 @@
+"""The model itself: the four parts that the paper names, with this model's actual numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tell.explanations.guarantee import Guarantee, guarantee
+from tell.explanations.scan import Scan
+from tell.explanations.view import Floats, ModelView
+from tell.explanations.words import percent
+
+# What a record of an epoch holds beside losses and metrics.
+_NOT_CURVES = ("epoch", "iteration", "step", "rows", "rate", "seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part of the layer: what it is, its formula, and its numbers in this model."""
+
+    name: str
+    formula: str
+    meaning: str
+    numbers: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One restart; the run with the smallest clustering loss is chosen."""
+
+    seed: int | None
+    loss: float
+    n_iter: int | None
+    chosen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFacts:
+    """The model as it decides.
+
+    Attributes
+    ----------
+    kind, geometry, n_clusters, n_features, temperature : what it is
+    loss : mean clustering loss over all explained rows, that of the hard assignment as in `fit`
+    parts : input, weight, activation and loss (section 3.3 of the paper)
+    history : training curves: name → one value per iteration or epoch
+    runs : restarts and the choice between them
+    parameters : the options it was made with, as text
+    similarity : (k, k) cosines between centres on the sphere, else distances
+    guarantee : theorem 2 with this model's numbers, where it applies
+    """
+
+    kind: str
+    geometry: str
+    n_clusters: int
+    n_features: int
+    temperature: float
+    loss: float
+    parts: tuple[Part, ...]
+    history: Mapping[str, tuple[float, ...]]
+    runs: tuple[Run, ...]
+    parameters: Mapping[str, str]
+    similarity: Floats
+    guarantee: Guarantee | None
+
+
+def describe_model(view: ModelView, found: Scan) -> ModelFacts:
+    """Facts of the model, with the loss over the scanned rows."""
+    loss = float(found.moments.squared.sum() / found.n_rows)
+    history = read_history(getattr(view.model, "history_", ()))
+    steps = len(history.get("loss", ()))
+    return ModelFacts(
+        kind=type(view.model).__name__,
+        geometry=view.geometry,
+        n_clusters=view.n_clusters,
+        n_features=found.sample.X.shape[1],
+        temperature=view.temperature,
+        loss=loss,
+        parts=(_input(view, found), _weight(view), _activation(view, found), _loss(view, loss)),
+        history=history,
+        runs=_runs(getattr(view.model, "runs_", ())),
+        parameters=_parameters(view.model),
+        similarity=_similarity(view),
+        guarantee=guarantee(view, view.layer_rows(found.sample.X), steps),
+    )
+
+
+def _input(view: ModelView, found: Scan) -> Part:
+    steps = []
+    if view.kind == "deep":
+        steps.append("an encoder turns every row into an embedding")
+    if view.mean is not None:
+        steps.append("every column is centred and divided by its standard deviation")
+    if view.on_sphere:
+        steps.append("every row is brought to unit length, so that only its direction counts")
+    meaning = "; ".join(steps) or "rows enter as they are"
+    return Part(
+        "Input",
+        "x with β = ‖x‖² = 1" if view.on_sphere else "x with β = ‖x‖²",
+        meaning[0].upper() + meaning[1:] + ".",
+        (
+            ("Rows", f"{found.n_rows:,}"),
+            ("Columns", str(found.sample.X.shape[1])),
+            ("Features seen by the layer", str(view.centers.shape[1])),
+        ),
+    )
+
+
+def _weight(view: ModelView) -> Part:
+    weight, bias = view.weight_and_bias()
+    low, high = float(bias.min()), float(bias.max())
+    constant = view.on_sphere or np.isclose(low, high)
+    return Part(
+        "Weight",
+        "W = 2Ω, b = −‖Ω‖²",
+        "The weights are the cluster centres themselves, doubled. "
+        + ("The bias is constant." if constant else "The bias follows from the centres."),
+        (
+            ("W", f"{weight.shape[0]} × {weight.shape[1]}"),
+            ("Smallest and largest entry", f"{weight.min():.4g} to {weight.max():.4g}"),
+            ("b", f"{low:.4g}" if constant else f"{low:.4g} to {high:.4g}"),
+        ),
+    )
+
+
+def _activation(view: ModelView, found: Scan) -> Part:
+    hard = view.temperature == 0
+    rule = (
+        "I = the largest entry of Wᵀx + b"
+        if hard
+        else f"I = softmax((Wᵀx + b) / {view.temperature:g})"
+    )
+    meaning = (
+        "Each row pays all its attention to the nearest centre."
+        if hard
+        else "Each row spreads its attention over the centres, nearest first."
+    )
+    numbers = [("Temperature τ", f"{view.temperature:g}")]
+    if view.n_clusters > 1:
+        numbers.append(("Median margin", f"{np.median(found.sample.margin):.4g}"))
+        numbers.append(("Median clearness", percent(float(np.median(found.sample.clearness)))))
+    return Part(
+        "Activation",
+        rule,
+        meaning + " This attention is the cluster assignment.",
+        tuple(numbers),
+    )
+
+
+def _loss(view: ModelView, loss: float) -> Part:
+    numbers = [("Mean loss per row", f"{loss:.6g}")]
+    if view.on_sphere:
+        numbers.append(("Mean cosine to the own centre", f"{1 - loss / 2:.4f}"))
+    # A temperature above 0 softens what the model answers, not what it was fitted to.
+    every = "Σ Iⱼ" if view.temperature == 0 else "minⱼ"
+    distance = "(2 − Wⱼᵀx)" if view.on_sphere else "(β − Wⱼᵀx − bⱼ)"
+    return Part(
+        "Loss",
+        f"{every} {distance}",
+        "The squared distance of each row to its centre: the loss of k-means, and nothing else.",
+        tuple(numbers),
+    )
+
+
+def read_history(records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+    """Turn one record per epoch into one curve per number.
+
+    >>> read_history([{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 1.5, "note": "x"}])
+    {'loss': (2.0, 1.5)}
+    """
+    curves: dict[str, tuple[float, ...]] = {}
+    for name in dict.fromkeys(name for record in records for name in record):
+        values = [record[name] for record in records if record.get(name) is not None]
+        numeric = all(isinstance(value, int | float | np.number) for value in values)
+        if values and numeric and name not in _NOT_CURVES:
+            curves[str(name)] = tuple(map(float, values))
+    return curves
+
+
+def _runs(records: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
+    return tuple(
+        Run(
+            seed=None if record.get("seed") is None else int(record["seed"]),
+            loss=float(record["loss"]),
+            n_iter=None if record.get("n_iter") is None else int(record["n_iter"]),
+            chosen=bool(record.get("chosen", False)),
+        )
+        for record in records
+    )
+
+
+def _parameters(model: Any) -> dict[str, str]:
+    if not hasattr(model, "get_params"):
+        return {}
+    return {name: repr(value)[:80] for name, value in model.get_params(deep=False).items()}
+
+
+def _similarity(view: ModelView) -> Floats:
+    if view.on_sphere:
+        return view.centers @ view.centers.T
+    difference = view.centers[:, None] - view.centers[None]
+    return np.asarray(np.linalg.norm(difference, axis=2))
