@@ -19,10 +19,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tell.baselines import METHODS
+from tell.compare.limited_process import Limits
+from tell.compare.ranking import Row, Task, chosen_methods, compare, rank
+from tell.compare.ranking_page import headings, note_of, table_lines
 from tell.data.sources import open_source
-from tell.experiments.compare import Row, Task, chosen_methods, compare, rank
-from tell.experiments.compare_page import headings, note_of, table_lines
-from tell.experiments.compare_process import Limits
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -18,12 +18,12 @@ INK, QUIET, PAPER = "#1f2933", "#7b8794", "#ffffff"
 # From the outside in; siblings of one layer never import each other.
 LAYERS = [
     ([("cli", "one file per command: parse, call, print")], "#e8eef7"),
-    ([("experiments", "the paper's tables and figures as data")], "#e6f1ee"),
+    ([("compare", "methods side by side"), ("reproduce", "the paper as data")], "#e6f1ee"),
     (
         [
             ("estimators", "TELL, DeepTELL"),
             ("baselines", "fourteen peers"),
-            ("explain", "facts, then plots"),
+            ("explanations", "facts, then plots"),
         ],
         "#fdf3dd",
     ),

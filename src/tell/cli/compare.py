@@ -13,9 +13,9 @@ from tell.cli.console import err, out, plain, print_json, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tell.compare.limited_process import Limits, Run
+    from tell.compare.ranking import Row, Task
     from tell.data.chunks import Source
-    from tell.experiments.compare import Row, Task
-    from tell.experiments.compare_process import Limits, Run
 
 _METHODS, _OUTPUT = "Methods", "Output"
 
@@ -119,9 +119,9 @@ def command(
     """
     from tell.cli.rows import open_new
     from tell.cli.writers import check_page
-    from tell.experiments.compare import chosen_methods, compare, rank
-    from tell.experiments.compare_page import write_page
-    from tell.experiments.compare_process import Limits
+    from tell.compare.limited_process import Limits
+    from tell.compare.ranking import chosen_methods, compare, rank
+    from tell.compare.ranking_page import write_page
 
     check_page(html, data)
     chosen = chosen_methods(methods)
@@ -164,8 +164,8 @@ def command(
 def _task(source: Source, clusters: int, features: str, *, standardize: bool) -> Task:
     from sklearn.preprocessing import StandardScaler
 
-    from tell.experiments.compare import Task
-    from tell.experiments.compare_features import features_of
+    from tell.compare.features import features_of
+    from tell.compare.ranking import Task
 
     rows = source.read()
     X = StandardScaler().fit_transform(rows.X) if standardize else rows.X
@@ -198,7 +198,7 @@ def _facts(task: Task, seeds: int, limits: Limits) -> list[str]:
 
 
 def _print_ranked(rows: list[Row]) -> None:
-    from tell.experiments.compare_page import headings, note_of, table_lines
+    from tell.compare.ranking_page import headings, note_of, table_lines
 
     grid = table(*headings(rows), text=("method",))
     for line in table_lines(rows):

@@ -11,9 +11,9 @@ from tell.cli import options
 from tell.cli.console import err, out, print_json, say, table
 
 if TYPE_CHECKING:
-    from tell.experiments.inputs import Workshop
-    from tell.experiments.results import Result
-    from tell.experiments.spec import Run, Scale, Spec
+    from tell.reproduce.results import Result
+    from tell.reproduce.spec import Run, Scale, Spec
+    from tell.reproduce.workspace import Workspace
 
 
 def command(
@@ -93,16 +93,16 @@ def command(
       tell reproduce table1 --scale cpu --out docs/reproduction
                                                   go on with the results of this repository
     """
-    from tell.experiments.inputs import Workshop
-    from tell.experiments.spec import load_scale, load_targets
+    from tell.reproduce.spec import load_scale, load_targets
+    from tell.reproduce.workspace import Workspace
 
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
     failed = 0
     if not (status or render):
         visible = err.is_terminal and not (quiet or json)
-        shop = Workshop(folder, data_dir, features, visible)
-        failed = _run(specs, size, shop, only or [], retry=retry, quiet=quiet)
+        workspace = Workspace(folder, data_dir, features, visible)
+        failed = _run(specs, size, workspace, only or [], retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)
     _report(specs, size, folder, json=json)
@@ -114,7 +114,7 @@ def command(
 def _run(
     specs: list[Spec],
     scale: Scale,
-    shop: Workshop,
+    workspace: Workspace,
     only: list[str],
     *,
     retry: bool,
@@ -122,8 +122,8 @@ def _run(
 ) -> int:
     """Run what is missing; return how many runs failed, now or before."""
     from tell.exceptions import ParameterError
-    from tell.experiments.run import plan, run_missing
-    from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
+    from tell.reproduce.run import plan, run_missing
+    from tell.reproduce.verdicts import read_verdicts, record_descents, write_verdicts
 
     def watch(run: Run, number: int, total: int, result: Result | None) -> None:
         if not quiet and result is not None:
@@ -135,12 +135,12 @@ def _run(
             f"--only must match a run of these targets, got {', '.join(only)}; a run is called "
             "DATA/METHOD/seed-N, e.g. mnist/tell-cnn/seed-0"
         )
-    if shop.given is not None:
-        _ = shop.given_rows  # complain about the file before hours of other runs
-    results = run_missing(runs, shop, watch, retry=retry)
+    if workspace.given is not None:
+        _ = workspace.given_rows  # complain about the file before hours of other runs
+    results = run_missing(runs, workspace, watch, retry=retry)
     for spec in specs:
-        if not only and spec.kind == "theory" and not read_verdicts(shop.folder, spec, scale):
-            write_verdicts(shop.folder, spec, scale, record_descents(spec, scale))
+        if not only and spec.kind == "theory" and not read_verdicts(workspace.folder, spec, scale):
+            write_verdicts(workspace.folder, spec, scale, record_descents(spec, scale))
     return sum(result.status == "failed" for result in results)
 
 
@@ -153,8 +153,8 @@ def _outcome(result: Result) -> str:
 def _render(
     specs: list[Spec], scale: Scale, folder: Path, page: Path | None, *, quiet: bool
 ) -> None:
-    from tell.experiments.figures import draw
-    from tell.experiments.page import TABLE_KINDS, write_page, write_tables
+    from tell.reproduce.figures import draw
+    from tell.reproduce.page import TABLE_KINDS, write_page, write_tables
 
     written = write_tables(specs, scale, folder)
     for spec in specs:
@@ -169,7 +169,7 @@ def _render(
 
 
 def _report(specs: list[Spec], scale: Scale, folder: Path, *, json: bool) -> None:
-    from tell.experiments.page import status_of
+    from tell.reproduce.page import status_of
 
     found = [status_of(spec, scale, folder) for spec in specs]
     if json:

@@ -18,17 +18,17 @@ from tell.core.objective import table_loss
 from tell.estimators import TELL, DeepTELL
 from tell.estimators.deep.recipes import RECIPES
 from tell.exceptions import DataUnavailableError
-from tell.experiments.inputs import BATCH, Inputs, Workshop, pretraining_file
-from tell.experiments.recording import Recorder
-from tell.experiments.results import (
+from tell.metrics import evaluate
+from tell.reproduce.recording import Recorder
+from tell.reproduce.results import (
     Result,
     environment,
     read_result,
     result_file,
     write_result,
 )
-from tell.experiments.spec import Run, Scale, Spec
-from tell.metrics import evaluate
+from tell.reproduce.spec import Run, Scale, Spec
+from tell.reproduce.workspace import BATCH, Inputs, Workspace, pretraining_file
 
 Watch = Callable[[Run, int, int, Result | None], None]
 
@@ -38,7 +38,7 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
 
     `only` keeps the runs whose place (`cpu/mnist/kmeans/seed-0`) contains one of these texts.
 
-    >>> from tell.experiments.spec import load_scale, load_targets
+    >>> from tell.reproduce.spec import load_scale, load_targets
     >>> smoke = load_scale("smoke")
     >>> len(plan(load_targets(["s1", "fig8"], smoke), smoke))
     1
@@ -52,7 +52,7 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
 
 
 def run_missing(
-    runs: Sequence[Run], shop: Workshop, watch: Watch | None = None, *, retry: bool = False
+    runs: Sequence[Run], workspace: Workspace, watch: Watch | None = None, *, retry: bool = False
 ) -> list[Result]:
     """Run what has no result yet; a failure is a result too, and the others go on.
 
@@ -65,48 +65,48 @@ def run_missing(
     say = watch or (lambda run, number, total, result: None)
     open_ends = {"unavailable", "failed"} if retry else {"unavailable"}
     for number, run in enumerate(runs, start=1):
-        result = read_result(shop.folder, run)
-        if result is None or result.status in open_ends or _saw_others(run, result, shop):
+        result = read_result(workspace.folder, run)
+        if result is None or result.status in open_ends or _saw_others(run, result, workspace):
             say(run, number, len(runs), None)
-            result = execute(run, shop)
-            write_result(shop.folder, run, result)
+            result = execute(run, workspace)
+            write_result(workspace.folder, run, result)
         say(run, number, len(runs), result)
         results.append(result)
     return results
 
 
-def _saw_others(run: Run, result: Result, shop: Workshop) -> bool:
-    given = run.method.features == "given" and shop.given is not None
-    return given and result.facts.get("features") != shop.given_digest
+def _saw_others(run: Run, result: Result, workspace: Workspace) -> bool:
+    given = run.method.features == "given" and workspace.given is not None
+    return given and result.facts.get("features") != workspace.given_digest
 
 
-def execute(run: Run, shop: Workshop) -> Result:
+def execute(run: Run, workspace: Workspace) -> Result:
     """Run once; whatever a method raises becomes the reason of a failed result."""
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     facts = {"started": started, **environment()}
     try:
-        inputs = shop.inputs(run)
+        inputs = workspace.inputs(run)
     except DataUnavailableError as error:
         return Result("unavailable", reason=_one_line(error), facts=facts)
     facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
     if run.method.features == "given":
-        facts["features"] = shop.given_digest
+        facts["features"] = workspace.given_digest
     begun = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a method that did not converge shows in its numbers
             protocol = {"batch": _batch, "online": _online}[run.method.protocol]
-            result = protocol(run, inputs, shop)
+            result = protocol(run, inputs, workspace)
     except Exception as error:  # any failure of a method is a result of the experiment
         result = Result("failed", reason=_one_line(error) or type(error).__name__)
     return replace(result, seconds=time.perf_counter() - begun, facts=facts)
 
 
-def _batch(run: Run, inputs: Inputs, shop: Workshop) -> Result:
+def _batch(run: Run, inputs: Inputs, workspace: Workspace) -> Result:
     """Cluster all rows and score all labels."""
     deep = run.method.estimator == "deep-tell"
     X = inputs.X if deep else inputs.X.reshape(len(inputs.X), -1)
-    model = _deep(run, inputs, shop) if deep else _shallow(run, inputs.n_clusters, shop)
+    model = _deep(run, inputs, workspace) if deep else _shallow(run, inputs.n_clusters, workspace)
     labels = model.fit_predict(X)
     loss = getattr(model, "loss_", None)
     of_paper = isinstance(model, (TELL, DeepTELL))
@@ -121,7 +121,7 @@ def _batch(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     )
 
 
-def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
+def _online(run: Run, inputs: Inputs, workspace: Workspace) -> Result:
     """Learn from a few rows of the last seventh, then meet the others once, batch by batch.
 
     Every batch is labelled before it is learned from, so that no row is scored with its own help.
@@ -131,7 +131,7 @@ def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     draw = np.random.default_rng(run.seed)
     known = arriving + draw.permutation(len(X) - arriving)[: run.scale.online_rows]
     order = draw.permutation(arriving)
-    model = _shallow(run, inputs.n_clusters, shop).fit(X[known])
+    model = _shallow(run, inputs.n_clusters, workspace).fit(X[known])
     labels: list[NDArray[Any]] = []
     for start in range(0, arriving, BATCH):
         batch = X[order[start : start + BATCH]]
@@ -141,23 +141,23 @@ def _online(run: Run, inputs: Inputs, shop: Workshop) -> Result:
     return Result("done", scores=evaluate(inputs.y[order], np.concatenate(labels)).as_dict())
 
 
-def _shallow(run: Run, n_clusters: int, shop: Workshop) -> Any:
+def _shallow(run: Run, n_clusters: int, workspace: Workspace) -> Any:
     method = run.method
     if method.estimator == "tell":
         return TELL(n_clusters, random_state=run.seed, **method.options)
     model = make(method.estimator, n_clusters, random_state=run.seed, **method.options)
     if isinstance(model, DeepClusterer):
-        file = pretraining_file(shop.folder, run, model.pretrain_epochs, model.hidden)
-        model.set_params(checkpoint=file, verbose=int(shop.visible))
+        file = pretraining_file(workspace.folder, run, model.pretrain_epochs, model.hidden)
+        model.set_params(checkpoint=file, verbose=int(workspace.visible))
     return model
 
 
-def _deep(run: Run, inputs: Inputs, shop: Workshop) -> DeepTELL:
+def _deep(run: Run, inputs: Inputs, workspace: Workspace) -> DeepTELL:
     """Build DeepTELL for one run; seeds are separate runs here, so each has a single start."""
     options = dict(run.method.options)
     own = {name: options.pop(name) for name in ("encoder", "augment") if name in options}
     recipe: Any = RECIPES[options.pop("recipe")](**{**options, "n_init": 1})
-    file = result_file(shop.folder, run)
+    file = result_file(workspace.folder, run)
     checkpoint, snapshots = file.with_suffix(f".{run.fingerprint}"), None
     if run.method.snapshots and run.seed == 0:
         snapshots = file.with_suffix(".snapshots.npz")
@@ -172,7 +172,7 @@ def _deep(run: Run, inputs: Inputs, shop: Workshop) -> DeepTELL:
         checkpoint=checkpoint,
         hooks=[recorder],
         random_state=run.seed,
-        verbose=int(shop.visible),
+        verbose=int(workspace.visible),
         **own,
     )
 

@@ -256,7 +256,7 @@ def _paper(name: str) -> Numbers:
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    text = files("tell.experiments").joinpath("specs", f"{name}.toml").read_text("utf-8")
+    text = files("tell.reproduce").joinpath("specs", f"{name}.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tell.experiments.page import write_page
-from tell.experiments.results import (
+from tell.reproduce.page import write_page
+from tell.reproduce.results import (
     Result,
     environment,
     finished,
@@ -16,8 +16,8 @@ from tell.experiments.results import (
     reported,
     write_result,
 )
-from tell.experiments.spec import Scale, Spec, load_scale, load_spec
-from tell.experiments.tables import build_table, to_latex, to_markdown
+from tell.reproduce.score_tables import build_table, to_latex, to_markdown
+from tell.reproduce.spec import Scale, Spec, load_scale, load_spec
 
 CPU, FULL = load_scale("cpu"), load_scale("full")
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tell.experiments.inputs import feature_file
-from tell.experiments.recording import (
+from tell.explanations.mapping import project
+from tell.explanations.palette import cluster_colors
+from tell.explanations.plots import plot_centers, plot_history, plot_loss_bound, plot_map
+from tell.reproduce.recording import (
     Snapshot,
     nearest_center,
     read_snapshots,
     write_snapshots,
 )
-from tell.experiments.results import read_result, result_file
-from tell.experiments.spec import Row, Run, Scale, Spec
-from tell.experiments.theory import read_verdicts
-from tell.explanations.mapping import project
-from tell.explanations.palette import cluster_colors
-from tell.explanations.plots import plot_centers, plot_history, plot_loss_bound, plot_map
+from tell.reproduce.results import read_result, result_file
+from tell.reproduce.spec import Row, Run, Scale, Spec
+from tell.reproduce.verdicts import read_verdicts
+from tell.reproduce.workspace import feature_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,8 +127,8 @@ def _curves(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
     result = read_result(folder, spec.cell(spec.rows[0], spec.columns[0], scale)[0])
     history = [] if result is None else result.history
     whole = [{**line, "epoch": n} for n, line in enumerate(history, start=1) if "acc" in line]
-    looks = [look for line in history for look in line.get("looks", [])]
-    lines = max(whole, looks, key=len)
+    within = [found for line in history for found in line.get("evaluations", [])]
+    lines = max(whole, within, key=len)
     if not lines:
         return None
     epochs = [line["epoch"] for line in lines]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from tell.compare.ranking import Row, quality_measure
 from tell.exceptions import MissingDependencyError
-from tell.experiments.compare import Row, quality_measure
 
 # Short enough that the ranked table fits 80 columns.
 TITLES = {

@@ -17,13 +17,13 @@ from tell.core.autoencoder import convolutional
 from tell.core.batches import Batches
 from tell.core.loop import Loop
 from tell.core.objective import Reconstruction
-from tell.experiments import run as running
-from tell.experiments.figures import at_shares
-from tell.experiments.inputs import convolutional_features
-from tell.experiments.recording import MOST, Recorder, read_snapshots
-from tell.experiments.results import Result as Outcome
-from tell.experiments.results import read_arrays, read_result
-from tell.experiments.spec import TARGETS, load_scale, load_spec, load_targets
+from tell.reproduce import run as running
+from tell.reproduce.figures import at_shares
+from tell.reproduce.recording import MOST, Recorder, read_snapshots
+from tell.reproduce.results import Result as Outcome
+from tell.reproduce.results import read_arrays, read_result
+from tell.reproduce.spec import TARGETS, load_scale, load_spec, load_targets
+from tell.reproduce.workspace import convolutional_features
 
 SMOKE = load_scale("smoke")
 
@@ -106,10 +106,10 @@ def check_snapshots_end_with_the_last_epoch(folder: Path) -> None:
     assert result is not None
     last = len(result.history)  # epochs of all stages
     assert list(at_shares(found, [0.0, 1.0])) == [0, last]
-    looks = [look for line in result.history for look in line["looks"]]
-    assert [look["epoch"] for look in looks] == list(found)[1:]  # nothing is scored untrained
-    assert len(looks) > last, "a short training is looked at within its epochs"
-    assert {"acc", "nmi", "ari", "clustering"} <= set(looks[-1])
+    evaluations = [e for line in result.history for e in line["evaluations"]]
+    assert [e["epoch"] for e in evaluations] == list(found)[1:]  # nothing is scored untrained
+    assert len(evaluations) > last, "a short training is evaluated within its epochs"
+    assert {"acc", "nmi", "ari", "clustering"} <= set(evaluations[-1])
     assert found[last]["decoded"].shape == (10, 1, 8, 8)
     assert np.allclose(np.linalg.norm(found[last]["z"], axis=1), 1, atol=1e-5)
 
@@ -117,7 +117,7 @@ def check_snapshots_end_with_the_last_epoch(folder: Path) -> None:
 def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def once(run: running.Run, shop: object) -> Outcome:
+    def once(run: running.Run, workspace: object) -> Outcome:
         ran.append(run.place)
         if len(ran) == 2:
             raise KeyboardInterrupt
@@ -200,7 +200,7 @@ def test_a_long_training_keeps_few_snapshots(tmp_path: Path) -> None:
     assert list(read_snapshots(file)) == [*range(0, MOST + 3, 5), MOST + 3]
 
 
-def test_looks_count_on_from_earlier_stages(tmp_path: Path) -> None:
+def test_evaluations_count_on_from_earlier_stages(tmp_path: Path) -> None:
     """Also in a new process, which has not seen those stages."""
     x = torch.rand(40, 1, 4, 4)
     objective = Reconstruction(*convolutional((1, 4, 4)))
@@ -208,9 +208,9 @@ def test_looks_count_on_from_earlier_stages(tmp_path: Path) -> None:
     optimizer = torch.optim.Adam(objective.parameters())
     batches = Batches(x, batch_size=8)  # five steps
     loop = Loop(objective, batches, optimizer, epochs=1, epochs_before=3, hooks=[recorder])
-    looks = loop.run()[0]["looks"]
-    assert [look["epoch"] for look in looks] == [3.2, 3.4, 3.6, 3.8, 4.0]
-    assert looks[0]["reconstruction"] > 0
+    found = loop.run()[0]["evaluations"]
+    assert [e["epoch"] for e in found] == [3.2, 3.4, 3.6, 3.8, 4.0]
+    assert found[0]["reconstruction"] > 0
 
 
 def test_a_resumed_training_forgets_snapshots_it_has_yet_to_reach(tmp_path: Path) -> None:

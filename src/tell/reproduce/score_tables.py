@@ -10,8 +10,8 @@ from statistics import fmean, median
 
 from scipy.stats import mannwhitneyu, spearmanr
 
-from tell.experiments.results import Result, chosen, finished, read_result, reported
-from tell.experiments.spec import Row, Run, Scale, Spec
+from tell.reproduce.results import Result, chosen, finished, read_result, reported
+from tell.reproduce.spec import Row, Run, Scale, Spec
 
 LABELS = {
     "acc": "ACC",

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from tell.data import datasets
-from tell.experiments.descent import Descent, best_centers, judged, starting_layer, walk
-from tell.experiments.results import environment, write_bytes
-from tell.experiments.spec import Scale, Spec
+from tell.reproduce.descent import Descent, best_centers, judged, starting_layer, walk
+from tell.reproduce.results import environment, write_bytes
+from tell.reproduce.spec import Scale, Spec
 
 
 def record_descents(spec: Spec, scale: Scale) -> list[Descent]:

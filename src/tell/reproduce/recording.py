@@ -14,11 +14,11 @@ from torch import Tensor
 
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import Losses
-from tell.experiments.results import read_arrays, write_arrays
 from tell.metrics import evaluate
+from tell.reproduce.results import read_arrays, write_arrays
 
 SAMPLE = 2000  # rows whose embedding is kept
-LOOKS = 10  # per epoch, in a training with fewer epochs than this
+EVALUATIONS = 10  # per epoch, in a training with fewer epochs than this
 MOST = 100  # snapshots of a training of any length, about
 
 Snapshot = dict[str, NDArray[Any]]
@@ -28,8 +28,8 @@ class Recorder(Hook):
     """Extend the history by metrics and keep snapshots of the embedding and the centres.
 
     Every epoch gets the metrics of the labels that the training saw. With snapshots it also gets
-    `looks`: metrics of the sample of rows that is watched and the mean losses since the look
-    before. A short training is looked at ten times in each epoch, a long one after every 5th, 10th,
+    `evaluations`: metrics of a fixed sample of rows and the mean losses since the evaluation
+    before. A short training is evaluated ten times in each epoch, a long one after every 5th, 10th,
     50th, … epoch, and each after its last.
 
     A training without centres (reconstruction alone) gets those of k-means on its embedding.
@@ -41,7 +41,8 @@ class Recorder(Hook):
     y : ndarray (n,)
     n_clusters : int
     snapshots : path, optional
-        File for the snapshots, rewritten with every look; an interrupted training goes on there.
+        File for the snapshots, rewritten at every evaluation; an interrupted training goes on
+        there.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class Recorder(Hook):
         chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:SAMPLE])
         self.sample, self.sample_y = x[torch.from_numpy(chosen)], y[chosen]
         self.kept = {} if snapshots is None else read_snapshots(snapshots)
-        self._looks: list[Record] = []  # of this epoch
-        self._terms: list[dict[str, float]] = []  # of the steps since the last look
+        self._evaluations: list[Record] = []  # of this epoch
+        self._terms: list[dict[str, float]] = []  # of the steps since the last evaluation
 
     def on_epoch_start(self, loop: Loop) -> None:
         """Keep what the model looks like before it has learned anything."""
@@ -62,18 +63,19 @@ class Recorder(Hook):
             self.kept[0.0] = self._snapshot(loop)
 
     def on_step_end(self, loop: Loop, losses: Losses) -> None:
-        """Look at a short training within its epochs."""
+        """Evaluate a short training within its epochs."""
         if self.file is None:
             return
         self._terms.append({k: float(v.detach().mean()) for k, v in losses.terms.items()})
-        if loop.epochs >= LOOKS:
+        if loop.epochs >= EVALUATIONS:
             return
         (epoch, step), steps = loop.position, loop.batches.steps
-        if step < steps and step in {round(part * steps / LOOKS) for part in range(1, LOOKS)}:
-            self._look(loop, loop.epochs_before + round(epoch + step / steps, 1))
+        parts = (round(part * steps / EVALUATIONS) for part in range(1, EVALUATIONS))
+        if step < steps and step in parts:
+            self._evaluate(loop, loop.epochs_before + round(epoch + step / steps, 1))
 
     def on_epoch_end(self, loop: Loop, record: Record) -> None:
-        """Score the labels that the training saw; look."""
+        """Score the labels that the training saw; evaluate."""
         seen = (loop.labels >= 0).cpu().numpy()
         if len(seen) == len(self.y) and seen.any():
             scores = evaluate(self.y[seen], loop.labels.cpu().numpy()[seen])
@@ -83,16 +85,16 @@ class Recorder(Hook):
         epoch = loop.position[0]
         last = epoch == loop.epochs or loop.stopped is not None
         if last or epoch % stride(loop.epochs) == 0:
-            self._look(loop, loop.epochs_before + epoch)
-        record["looks"], self._looks = self._looks, []
+            self._evaluate(loop, loop.epochs_before + epoch)
+        record["evaluations"], self._evaluations = self._evaluations, []
 
-    def _look(self, loop: Loop, epoch: float) -> None:
+    def _evaluate(self, loop: Loop, epoch: float) -> None:
         shot = self._snapshot(loop)
         scores = evaluate(self.sample_y, nearest_center(shot))
-        look: Record = {"epoch": epoch, "acc": scores.acc, "nmi": scores.nmi, "ari": scores.ari}
+        found: Record = {"epoch": epoch, "acc": scores.acc, "nmi": scores.nmi, "ari": scores.ari}
         for name in self._terms[-1] if self._terms else ():
-            look[name] = fmean(terms[name] for terms in self._terms)
-        self._looks.append(look)
+            found[name] = fmean(terms[name] for terms in self._terms)
+        self._evaluations.append(found)
         self._terms = []
         # A resumed training drops what it has yet to reach.
         self.kept = {e: kept for e, kept in self.kept.items() if e < epoch} | {epoch: shot}
@@ -118,7 +120,7 @@ class Recorder(Hook):
 
 
 def stride(epochs: int) -> int:
-    """Epochs from one look at a training to the next: 1, 5, 10, 50, …, so that round ones stay.
+    """Epochs from one evaluation to the next: 1, 5, 10, 50, …, so that round ones stay.
 
     >>> stride(30), stride(3000)
     (1, 50)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from tell.baselines import METHODS, names
+from tell.compare.limited_process import Job, Limits, Run, supervise
 from tell.exceptions import ParameterError
-from tell.experiments.compare_process import Job, Limits, Run, supervise
 from tell.metrics import has_class
 
 OWN_METHODS = ("tell", "deep-tell")

@@ -1,4 +1,4 @@
-"""The process that runs one method: `python -m tell.experiments.compare_worker JOB`.
+"""The process that runs one method: `python -m tell.compare.method_worker JOB`.
 
 Writes one JSON message per line to standard output: a start and a run for every seed.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import calinski_harabasz_score, silhouette_score
 
 from tell.baselines import METHODS, make
-from tell.experiments.compare_process import Job, Limits, Run, peak_megabytes
+from tell.compare.limited_process import Job, Limits, Run, peak_megabytes
 from tell.metrics import evaluate
 
 SILHOUETTE_ROWS = 2000

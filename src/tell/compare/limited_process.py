@@ -134,7 +134,7 @@ def supervise(job: Job, seeds: Sequence[int]) -> Iterator[Run]:
 
 
 def _start(job_file: Path, errors: IO[str], threads: int | None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tell.experiments.compare_worker", str(job_file)]
+    command = [sys.executable, "-m", "tell.compare.method_worker", str(job_file)]
     # Idle OpenMP threads sleep: a comparison often shares its machine.
     environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     if threads is not None:

@@ -23,9 +23,9 @@ from tell.core.objective import Reconstruction
 from tell.core.schedule import one_cycle_rate
 from tell.data import datasets
 from tell.exceptions import DataUnavailableError, InputError
-from tell.experiments.recording import Recorder
-from tell.experiments.results import read_arrays, write_arrays
-from tell.experiments.spec import Run
+from tell.reproduce.recording import Recorder
+from tell.reproduce.results import read_arrays, write_arrays
+from tell.reproduce.spec import Run
 
 BATCH = 256
 
@@ -47,7 +47,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Workspace:
     """Where runs find their data and leave what they make.
 
     Attributes

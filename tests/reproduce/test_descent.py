@@ -9,9 +9,9 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from tell.experiments.descent import STEP_RULES, best_centers, descend, starting_layer
-from tell.experiments.spec import load_scale, load_spec
-from tell.experiments.theory import read_verdicts, record_descents, write_verdicts
+from tell.reproduce.descent import STEP_RULES, best_centers, descend, starting_layer
+from tell.reproduce.spec import load_scale, load_spec
+from tell.reproduce.verdicts import read_verdicts, record_descents, write_verdicts
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.experiments.spec import Run
+from tell.reproduce.spec import Run
 
 PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "scipy")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tell.experiments.figures import figure_file
-from tell.experiments.results import Result, finished, read_result, write_bytes
-from tell.experiments.run import plan
-from tell.experiments.spec import Scale, Spec
-from tell.experiments.tables import build_table, to_latex, to_markdown
-from tell.experiments.theory import read_verdicts, theory_page
+from tell.reproduce.figures import figure_file
+from tell.reproduce.results import Result, finished, read_result, write_bytes
+from tell.reproduce.run import plan
+from tell.reproduce.score_tables import build_table, to_latex, to_markdown
+from tell.reproduce.spec import Scale, Spec
+from tell.reproduce.verdicts import read_verdicts, theory_page
 
 TABLE_KINDS = ("scores", "runs")
 

@@ -10,8 +10,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from tell.baselines import names
-from tell.exceptions import ParameterError
-from tell.experiments.compare import (
+from tell.compare.features import features_of
+from tell.compare.limited_process import Limits, Run, peak_megabytes, resident_bytes
+from tell.compare.ranking import (
     RUNS_FILE,
     Task,
     chosen_methods,
@@ -20,9 +21,8 @@ from tell.experiments.compare import (
     quality_measure,
     rank,
 )
-from tell.experiments.compare_features import features_of
-from tell.experiments.compare_page import headings, note_of, table_lines, write_page
-from tell.experiments.compare_process import Limits, Run, peak_megabytes, resident_bytes
+from tell.compare.ranking_page import headings, note_of, table_lines, write_page
+from tell.exceptions import ParameterError
 
 LIMITS = Limits(seconds=60, gigabytes=8, threads=1)
 

@@ -9,9 +9,9 @@ import pytest
 from tell.baselines import names
 from tell.data import datasets
 from tell.exceptions import ParameterError
-from tell.experiments.run import plan
-from tell.experiments.spec import TARGETS, load_method, load_scale, load_spec, load_targets
-from tell.experiments.tables import LABELS, SUMMARIES
+from tell.reproduce.run import plan
+from tell.reproduce.score_tables import LABELS, SUMMARIES
+from tell.reproduce.spec import TARGETS, load_method, load_scale, load_spec, load_targets
 
 SCALES = [load_scale(name) for name in ("smoke", "cpu", "full")]
 
