@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-REPRODUCTION = ROOT / "docs" / "reproduction" / "cpu"
+REPRODUCTION = ROOT / "docs" / "reproduction"
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
@@ -98,11 +98,15 @@ def quality() -> list[str]:
     ]
 
 
-def reproduced(data: str) -> list[list[dict[str, Any]]]:
-    """Return the runs of `tell reproduce` on a data set, if it has been run."""
-    files = sorted((REPRODUCTION / data / "tell-cnn").glob("seed-*.json"))
-    runs = [json.loads(file.read_text()) | {"data": data} for file in files]
-    return [runs] if runs else []
+def reproduced(target: str) -> list[list[dict[str, Any]]]:
+    """Return the runs of one of the paper's tables of runs, S1 or S2, if they have been run."""
+    from tell.reproduce.results import finished
+    from tell.reproduce.spec import load_scale, load_spec
+
+    spec = load_spec(target)
+    (column,) = spec.columns
+    found = finished(REPRODUCTION, spec.cell(spec.rows[0], column, load_scale("cpu")))
+    return [[{**vars(result), "data": column.data} for result in found]] if found else []
 
 
 def deep() -> list[str]:
@@ -110,7 +114,7 @@ def deep() -> list[str]:
     rows = []
     files = sorted(RESULTS.glob("deep-*.jsonl"))
     recorded = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
-    for runs in [*reproduced("mnist"), *reproduced("cifar10"), *recorded]:
+    for runs in [*reproduced("s1"), *reproduced("s2"), *recorded]:
         best = min(runs, key=lambda run: run["loss"])
         scores = [f"{100 * best['scores'][name]:.2f}" for name in ("acc", "nmi", "ari")]
         median = statistics.median(100 * run["scores"]["acc"] for run in runs)

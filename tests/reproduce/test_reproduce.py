@@ -172,7 +172,7 @@ def test_damaged_files_are_made_again(tmp_path: Path) -> None:
     assert tell(*words).exit_code == 0
     (features,) = (tmp_path / "smoke" / "features").glob("*cnn*-0.npz")
     features.write_bytes(features.read_bytes()[:100])
-    (tmp_path / "smoke" / "mnist" / "kmeans-cnn" / "seed-0.json").unlink()
+    (tmp_path / "smoke" / "mnist.jsonl").unlink()
     assert tell(*words).exit_code == 0
     assert read_arrays(features)["X"].shape == (120, 10)
 

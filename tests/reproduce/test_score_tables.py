@@ -14,6 +14,7 @@ from tell.reproduce.results import (
     finished,
     read_result,
     reported,
+    results_file,
     write_result,
 )
 from tell.reproduce.score_tables import build_table, to_latex, to_markdown
@@ -197,7 +198,7 @@ def test_results_of_other_settings_or_broken_files_do_not_count(tmp_path: Path) 
     run = load_spec("s1").cell(load_spec("s1").rows[0], load_spec("s1").columns[0], CPU)[0]
     write_result(tmp_path, run, result(0.5))
     assert len(finished(tmp_path, [run])) == 1
-    file = tmp_path / f"{run.place}.json"
+    file = results_file(tmp_path, run)
     file.write_text(file.read_text().replace(run.fingerprint, "0" * 16))
     assert read_result(tmp_path, run) is None
     file.write_text('{"status": "do')

@@ -69,6 +69,26 @@ def command(
         Path | None,
         typer.Option("--data-dir", help="Folder with the data sets' files; default: $TELL_DATA."),
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            min=1,
+            help="Runs side by side, each in a process of its own with one thread.",
+        ),
+    ] = 1,
+    taken: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            metavar="FOLDER",
+            help="First take over what is done in FOLDER: results of another machine or of an "
+            "older layout.",
+            show_default=False,
+        ),
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what has failed.")] = False,
     status: Annotated[
         bool, typer.Option("--status", help="Only say what is done and what is missing.")
@@ -88,6 +108,7 @@ def command(
     [bold]Examples[/]
       tell reproduce                              everything, small, in minutes
       tell reproduce table5 --scale cpu           one table on the full data
+      tell reproduce table6 --scale cpu --jobs 2  two runs at a time
       tell reproduce --status --scale cpu         what is done, what is missing
       tell reproduce --render --scale cpu --page reproduction.md
       tell reproduce table1 --scale cpu --out docs/reproduction
@@ -99,16 +120,26 @@ def command(
     size = load_scale(scale)
     specs = load_targets(targets or ["all"], size)
     failed = 0
+    if taken is not None:
+        _import(taken, folder, size, quiet=quiet)
     if not (status or render):
         visible = err.is_terminal and not (quiet or json)
         workspace = Workspace(folder, data_dir, features, visible)
-        failed = _run(specs, size, workspace, only or [], retry=retry, quiet=quiet)
+        failed = _run(specs, size, workspace, only or [], jobs=jobs, retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)
     _report(specs, size, folder, json=json)
     if failed:
-        say(f"{failed} of the runs failed, for the reasons in their JSON; --retry tries again")
+        say(f"{failed} of the runs failed, for the reasons in the results; --retry tries again")
         raise typer.Exit(1)
+
+
+def _import(source: Path, folder: Path, scale: Scale, *, quiet: bool) -> None:
+    from tell.reproduce.importing import import_results
+
+    added = import_results(source, folder, scale)
+    if not quiet:
+        say(f"took over {len(added)} results from {source}")
 
 
 def _run(
@@ -117,6 +148,7 @@ def _run(
     workspace: Workspace,
     only: list[str],
     *,
+    jobs: int,
     retry: bool,
     quiet: bool,
 ) -> int:
@@ -125,8 +157,8 @@ def _run(
     from tell.reproduce.run import plan, run_missing
     from tell.reproduce.verdicts import read_verdicts, record_descents, write_verdicts
 
-    def watch(run: Run, number: int, total: int, result: Result | None) -> None:
-        if not quiet and result is not None:
+    def watch(run: Run, number: int, total: int, result: Result) -> None:
+        if not quiet:
             say(f"[{number}/{total}] {run.place}: {_outcome(result)}")
 
     runs = plan(specs, scale, only)
@@ -137,7 +169,7 @@ def _run(
         )
     if workspace.given is not None:
         _ = workspace.given_rows  # complain about the file before hours of other runs
-    results = run_missing(runs, workspace, watch, retry=retry)
+    results = run_missing(runs, workspace, watch, jobs=jobs, retry=retry)
     for spec in specs:
         if not only and spec.kind == "theory" and not read_verdicts(workspace.folder, spec, scale):
             write_verdicts(workspace.folder, spec, scale, record_descents(spec, scale))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tell.explanations.mapping import project
 from tell.explanations.palette import cluster_colors
@@ -17,7 +18,7 @@ from tell.reproduce.recording import (
     read_snapshots,
     write_snapshots,
 )
-from tell.reproduce.results import read_result, result_file
+from tell.reproduce.results import Result, finished, read_result, run_file
 from tell.reproduce.spec import Row, Run, Scale, Spec
 from tell.reproduce.verdicts import read_verdicts
 from tell.reproduce.workspace import feature_file
@@ -50,7 +51,7 @@ def snapshots_of(run: Run, folder: Path) -> dict[float, Snapshot]:
     if run.method.features in ("fcn", "cnn"):
         file = feature_file(folder, run).with_suffix(".snapshots.npz")
     else:
-        file = result_file(folder, run).with_suffix(".snapshots.npz")
+        file = run_file(folder, run, ".snapshots.npz")
     return read_snapshots(file)
 
 
@@ -123,21 +124,66 @@ def _map(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
 
 
 def _curves(spec: Spec, scale: Scale, folder: Path) -> Figure | None:
-    """Figures 7 and 8: metrics and losses over the epochs, or within them in a short training."""
-    result = read_result(folder, spec.cell(spec.rows[0], spec.columns[0], scale)[0])
-    history = [] if result is None else result.history
-    whole = [{**line, "epoch": n} for n, line in enumerate(history, start=1) if "acc" in line]
-    within = [found for line in history for found in line.get("evaluations", [])]
-    lines = max(whole, within, key=len)
-    if not lines:
+    """Figures 7 and 8: metrics and losses over the training, one panel per row of the spec."""
+    from matplotlib.figure import Figure
+
+    cells = ((row, finished(folder, runs)) for row, _, runs in spec.cells(scale))
+    panels = [(row, results) for row, results in cells if results and _trainings(results)]
+    if not panels:
         return None
-    epochs = [line["epoch"] for line in lines]
-    metrics = {name.upper(): [line[name] for line in lines] for name in ("acc", "nmi", "ari")}
-    terms = [n for n in ("reconstruction", "clustering") if all(n in line for line in lines)]
-    losses = {name: [line[name] for line in lines] for name in terms}
+    figure = Figure(figsize=(7.2 * len(panels), 4.2), layout="constrained")
+    for place, (row, results) in enumerate(panels, start=1):
+        ax = figure.add_subplot(1, len(panels), place)
+        _training(ax, results)
+        if len(spec.rows) > 1:
+            seeds = f", median and range of {len(results)} seeds" if len(results) > 1 else ""
+            ax.set_title(f"{row.label}{seeds}", pad=26)
+    return figure
+
+
+def _training(ax: Any, results: Sequence[Result]) -> None:
+    """Draw one method's training: the median over its runs, and their range as a band."""
+    runs = _trainings(results)
+    epochs = sorted(set.intersection(*({line["epoch"] for line in lines} for lines in runs)))
+    known = [{line["epoch"]: line for line in lines} for lines in runs]
+
+    def curves(name: str) -> NDArray[Any]:
+        return np.array([[lines[epoch][name] for epoch in epochs] for lines in known])
+
+    terms = [
+        name
+        for name in ("reconstruction", "clustering")
+        if all(name in lines[epoch] for lines in known for epoch in epochs)
+    ]
+    found = {name.upper(): curves(name) for name in ("acc", "nmi", "ari")}
+    found |= {name: curves(name) for name in terms}
+    medians = {name: list(np.median(values, axis=0)) for name, values in found.items()}
+    ranges = {name: (list(v.min(axis=0)), list(v.max(axis=0))) for name, v in found.items()}
+    history = results[0].history
     first = {line["stage"]: n for n, line in reversed(list(enumerate(history)))}
     stages = dict(sorted(first.items(), key=lambda item: item[1])) if len(first) > 1 else None
-    return _figure(plot_history(losses, metrics, epochs=epochs, stages=stages))
+    plot_history(
+        {name: medians[name] for name in terms},
+        {name: values for name, values in medians.items() if name not in terms},
+        epochs=epochs,
+        stages=stages,
+        ranges=ranges if len(runs) > 1 else None,
+        ax=ax,
+    )
+
+
+def _trainings(results: Sequence[Result]) -> list[list[dict[str, Any]]]:
+    """The lines of every run that a figure shows: of whole epochs, or those within them if more."""
+    whole = [
+        [{**line, "epoch": n} for n, line in enumerate(result.history, start=1) if "acc" in line]
+        for result in results
+    ]
+    within = [
+        [found for line in result.history for found in line.get("evaluations", [])]
+        for result in results
+    ]
+    lines = max(whole, within, key=lambda runs: min(map(len, runs)))
+    return lines if all(lines) else []
 
 
 def _theory(spec: Spec, scale: Scale, folder: Path) -> Figure | None:

@@ -1,9 +1,8 @@
-"""Results on disk: one JSON per run, written whole or not at all, read only if it still fits."""
+"""What a run gave: kept at once, read only if its settings are still the same."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import platform
 import sys
@@ -19,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.reproduce.result_lines import add_lines, read_lines, write_bytes
 from tell.reproduce.spec import Run
 
 PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "scipy")
@@ -61,9 +61,14 @@ class Result:
         return 100 * self.scores[metric]
 
 
-def result_file(folder: Path, run: Run) -> Path:
-    """Where a run's JSON lies."""
-    return folder / f"{run.place}.json"
+def results_file(folder: Path, run: Run) -> Path:
+    """Where the results of all runs on a run's data set lie."""
+    return folder / run.scale.name / f"{run.data}.jsonl"
+
+
+def run_file(folder: Path, run: Run, ending: str) -> Path:
+    """Where a run keeps what is its own: snapshots, the state of an interrupted training."""
+    return folder / f"{run.place}{ending}"
 
 
 def write_result(folder: Path, run: Run, result: Result) -> None:
@@ -78,17 +83,14 @@ def write_result(folder: Path, run: Run, result: Result) -> None:
         "fingerprint": run.fingerprint,
         **vars(result),
     }
-    text = json.dumps(content, indent=1, default=_plain, ensure_ascii=False)
-    write_bytes(result_file(folder, run), text.encode())
+    add_lines(results_file(folder, run), [content])
 
 
 def read_result(folder: Path, run: Run) -> Result | None:
     """Read a run's result; None if there is none, it is damaged or the settings have changed."""
-    try:
-        content = json.loads(result_file(folder, run).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    if not isinstance(content, dict) or content.get("fingerprint") != run.fingerprint:
+    known = read_lines(results_file(folder, run))
+    content = known.get((run.method.name, run.seed, run.fingerprint))
+    if content is None:
         return None
     try:
         result = Result(**{name: content[name] for name in Result.__dataclass_fields__})
@@ -133,17 +135,6 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write_bytes(path: Path, payload: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read an .npz file; empty if there is none or it is damaged."""
     try:
@@ -158,8 +149,3 @@ def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_bytes(path, buffer.getvalue())
-
-
-def _plain(value: Any) -> Any:
-    """Turn NumPy's numbers and arrays into what JSON knows."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tell.baselines import make
+from tell.baselines import METHODS, make
 from tell.baselines.pretraining import DeepClusterer
 from tell.core.objective import table_loss
 from tell.estimators import TELL, DeepTELL
 from tell.estimators.deep.recipes import RECIPES
 from tell.exceptions import DataUnavailableError
 from tell.metrics import evaluate
+from tell.reproduce.jobs import ProcessEndedError, side_by_side
 from tell.reproduce.recording import Recorder
 from tell.reproduce.results import (
     Result,
     environment,
     read_result,
-    result_file,
+    run_file,
     write_result,
 )
 from tell.reproduce.spec import Run, Scale, Spec
-from tell.reproduce.workspace import BATCH, Inputs, Workspace, pretraining_file
+from tell.reproduce.workspace import BATCH, Inputs, Workspace, feature_file, pretraining_file
 
-Watch = Callable[[Run, int, int, Result | None], None]
+Watch = Callable[[Run, int, int, Result], None]
 
 
 def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[Run]:
@@ -52,27 +56,76 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
 
 
 def run_missing(
-    runs: Sequence[Run], workspace: Workspace, watch: Watch | None = None, *, retry: bool = False
+    runs: Sequence[Run],
+    workspace: Workspace,
+    watch: Watch = lambda run, number, total, result: None,
+    *,
+    jobs: int = 1,
+    retry: bool = False,
 ) -> list[Result]:
     """Run what has no result yet; a failure is a result too, and the others go on.
 
-    `retry` tries again what has failed; what lacked its data is tried again in any case, and so is
-    what saw other features than those of the file that is given now.
-
-    `watch(run, number, total, result)` hears of every run: with None before it starts.
+    Parameters
+    ----------
+    watch : callable (run, number, total, result)
+        Hears of every result: first of those that are there, then of the others as they come.
+    jobs : int
+        Runs side by side, each in a process with one thread; 1 runs them in this process.
+    retry : bool
+        Try again what has failed. What lacked its data is tried again in any case, and so is what
+        saw other features than those of the file that is given now.
     """
-    results = []
-    say = watch or (lambda run, number, total, result: None)
-    open_ends = {"unavailable", "failed"} if retry else {"unavailable"}
-    for number, run in enumerate(runs, start=1):
+    missing: list[Run] = []
+    here: list[tuple[Run, Result]] = []
+    for run in runs:
         result = read_result(workspace.folder, run)
-        if result is None or result.status in open_ends or _saw_others(run, result, workspace):
-            say(run, number, len(runs), None)
-            result = execute(run, workspace)
-            write_result(workspace.folder, run, result)
-        say(run, number, len(runs), result)
-        results.append(result)
+        if result is None or _is_open(run, result, workspace, retry=retry):
+            missing.append(run)
+        else:
+            here.append((run, result))
+    results = []
+    with closing(_executed(missing, workspace, jobs)) as new:
+        for number, (run, result) in enumerate(chain(here, new), start=1):
+            watch(run, number, len(runs), result)
+            results.append(result)
     return results
+
+
+def _executed(
+    runs: Sequence[Run], workspace: Workspace, jobs: int
+) -> Generator[tuple[Run, Result], None, None]:
+    if jobs == 1:
+        for run in runs:
+            yield run, keep(run, workspace)
+        return
+    work = partial(keep, workspace=replace(workspace, visible=False))
+    for run, answer in side_by_side(work, runs, jobs, makes=partial(_makes, workspace)):
+        if isinstance(answer, ProcessEndedError):
+            answer = Result("failed", reason=str(answer), facts=environment())
+            write_result(workspace.folder, run, answer)
+        yield run, answer
+
+
+def keep(run: Run, workspace: Workspace) -> Result:
+    """Run once and keep the result."""
+    result = execute(run, workspace)
+    write_result(workspace.folder, run, result)
+    return result
+
+
+def _makes(workspace: Workspace, run: Run) -> tuple[str, int] | None:
+    """The data and seed of an autoencoder that a run may have to train and shares with others."""
+    estimator, network = run.method.estimator, run.method.features
+    deep = estimator in METHODS and issubclass(METHODS[estimator].build, DeepClusterer)
+    learned = network in run.scale.feature_epochs
+    if deep or (learned and not feature_file(workspace.folder, run).exists()):
+        return run.data, run.seed
+    return None
+
+
+def _is_open(run: Run, result: Result, workspace: Workspace, *, retry: bool) -> bool:
+    open_ends = {"unavailable", "failed"} if retry else {"unavailable"}
+    return result.status in open_ends or _saw_others(run, result, workspace)
 
 
 def _saw_others(run: Run, result: Result, workspace: Workspace) -> bool:
@@ -157,10 +210,10 @@ def _deep(run: Run, inputs: Inputs, workspace: Workspace) -> DeepTELL:
     options = dict(run.method.options)
     own = {name: options.pop(name) for name in ("encoder", "augment") if name in options}
     recipe: Any = RECIPES[options.pop("recipe")](**{**options, "n_init": 1})
-    file = result_file(workspace.folder, run)
-    checkpoint, snapshots = file.with_suffix(f".{run.fingerprint}"), None
+    checkpoint = run_file(workspace.folder, run, f".{run.fingerprint}")
+    snapshots = None
     if run.method.snapshots and run.seed == 0:
-        snapshots = file.with_suffix(".snapshots.npz")
+        snapshots = run_file(workspace.folder, run, ".snapshots.npz")
         if not checkpoint.exists():
             snapshots.unlink(missing_ok=True)  # of an earlier run
     recorder = Recorder(

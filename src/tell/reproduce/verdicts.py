@@ -14,8 +14,10 @@ import torch
 
 from tell.data import datasets
 from tell.reproduce.descent import Descent, best_centers, judged, starting_layer, walk
-from tell.reproduce.results import environment, write_bytes
+from tell.reproduce.result_lines import write_bytes
+from tell.reproduce.results import environment
 from tell.reproduce.spec import Scale, Spec
+from tell.reproduce.wording import template
 
 
 def record_descents(spec: Spec, scale: Scale) -> list[Descent]:
@@ -92,38 +94,18 @@ def theory_page(verdicts: Sequence[dict[str, Any]]) -> str:
             f"{v['gap']:.4f} | {v['bound']:.2f} | {v['limit']:.2f} | {held} | "
             f"{v['not_convex']:.0%} |"
         )
-    return "\n".join([*lines, "", *_words(verdicts)]) + "\n"
+    return "\n".join([*lines, "", _words(verdicts)])
 
 
-def _words(verdicts: Sequence[dict[str, Any]]) -> list[str]:
-    total = len(verdicts)
-    below = sum(v["below_bound"] for v in verdicts)
-    sharp = sum(v["below_sharp_bound"] for v in verdicts)
+def _words(verdicts: Sequence[dict[str, Any]]) -> str:
+    """What the table comes to, in the words of the template."""
     soft = [v for v in verdicts if v["temperature"] > 0]
-    broken = sum(v["not_convex"] > 0 for v in soft)
-    longest = {
-        name: sum(v["largest_gradient"] <= v[name] for v in verdicts)
-        for name in ("epsilon", "stated_epsilon")
-    }
-    return [
-        "- **How to read it.** Gap: best loss so far − L*, after the last step. L* is the best "
-        "loss that is known at this τ, of ten restarts of k-means and of the ends of all runs; the "
-        "true one may be smaller. Rows are digits of unit length, and every step uses all of them.",
-        "- **Theorem 1** states z = Wᵀx/τ, its proof has z = (Wᵀx − 2)/τ. No gradient was longer "
-        f"than the proof's ε in {longest['epsilon']} of {total} runs, nor than the stated one in "
-        f"{longest['stated_epsilon']}. Neither is a bound in general: the proof differentiates "
-        "with respect to z only, and with respect to W a factor ‖x‖/τ is missing. A single centre "
-        "has a gradient of length 1, while ε is τ for a row on it (proof) or orthogonal to it "
-        "(stated). The column 1 + 2 ln k (1 at τ = 0) holds for every row, centre and τ.",
-        "- **Theorem 2.** The best loss so far stayed below the bound with the proof's ε in "
-        f"{below} of {total} runs. That says little: on the sphere the loss is at most 4, and the "
-        "bound with ε is often no smaller than what any clustering reaches. With the gradients "
-        "that were really met, the bound is sharp enough to be wrong: it held in "
-        f"{sharp} of {total} runs.",
-        "- **Where the proof does not apply.** It takes L* ≥ L_t + ⟨∇L_t, W* − W_t⟩ from "
-        "convexity. The hard loss (τ = 0) is a minimum of linear functions, hence concave: there "
-        "the inequality can only fail, as soon as W* assigns rows otherwise. With τ > 0 it fails "
-        f"in some steps of {broken} of {len(soft)} runs. A run can settle in a poor optimum (from "
-        "random directions one centre often wins all rows) and stay there, whatever the step. The "
-        "bound then falls below the gap, and restarts or k-means++ help where theory does not.",
-    ]
+    return template("theory.md").substitute(
+        total=len(verdicts),
+        proof=sum(v["largest_gradient"] <= v["epsilon"] for v in verdicts),
+        stated=sum(v["largest_gradient"] <= v["stated_epsilon"] for v in verdicts),
+        below=sum(v["below_bound"] for v in verdicts),
+        sharp=sum(v["below_sharp_bound"] for v in verdicts),
+        broken=sum(v["not_convex"] > 0 for v in soft),
+        soft=len(soft),
+    )

@@ -23,6 +23,7 @@ def plot_history(
     bound: Sequence[float] | None = None,
     epochs: Sequence[float] | None = None,
     stages: Mapping[str, float] | None = None,
+    ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw metrics on the left axis and losses on the right one, over epochs (figures 7 and 8).
@@ -33,13 +34,14 @@ def plot_history(
     bound : theorem 2's bound on the loss, drawn beside it
     epochs : places of the values; default 0, 1, 2, …
     stages : epochs at which the parts of the training begin, by name
+    ranges : smallest and largest values by the name of their curve, drawn as a band around it
     """
     from matplotlib.ticker import MaxNLocator
 
     ax = axes(ax, 7.2, 4.2)
     handles = []
     for place, (name, values) in enumerate((metrics or {}).items()):
-        handles += ax.plot(_places(values, epochs), values, **_look(place, name))
+        handles += ax.plot(_places(values, epochs), values, **_style(place, name))
     right = ax
     if metrics:
         ax.set_ylabel("clustering metrics")
@@ -47,9 +49,14 @@ def plot_history(
         right.spines["top"].set_visible(False)
     offset = len(metrics or {})
     for place, (name, values) in enumerate(losses.items(), start=offset):
-        handles += right.plot(_places(values, epochs), values, **_look(place, name))
+        handles += right.plot(_places(values, epochs), values, **_style(place, name))
     if bound is not None:
         handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
+    for place, name in enumerate((*(metrics or {}), *losses)):
+        if ranges and name in ranges:
+            low, high = ranges[name]
+            panel, color = (ax if place < offset else right), _style(place, name)["color"]
+            panel.fill_between(_places(low, epochs), low, high, color=color, alpha=0.2, lw=0)
     right.set_ylabel("loss")
     ax.set_xlabel("epoch")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -72,7 +79,7 @@ def plot_history(
     return ax
 
 
-def _look(place: int, name: str) -> dict[str, Any]:
+def _style(place: int, name: str) -> dict[str, Any]:
     """Style, colour and name of the curve at this place."""
     color = cluster_colors(10)[place % 10]
     return {"ls": _STYLES[place % 4], "color": color, "label": written(name)}

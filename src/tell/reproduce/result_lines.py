@@ -1,0 +1,100 @@
+"""Results in JSON Lines: one file per data set, one line per run, sorted by method and seed.
+
+A file is replaced whole, under a lock that ends with its process: several processes may add runs
+to one folder, and whatever kills one of them leaves the file as it was before or after its line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
+
+Record = dict[str, Any]
+Identity = tuple[str, int, str]
+#: What was read of a file, and the state of the file at that time.
+_read: dict[Path, tuple[tuple[int, int, int], dict[Identity, Record]]] = {}
+
+
+def identity(record: Record) -> Identity:
+    """What tells a result from the others of its file: method, seed and the settings' fingerprint.
+
+    >>> identity({"run": {"method": {"name": "sc"}, "seed": 2}, "fingerprint": "0f"})
+    ('sc', 2, '0f')
+    """
+    run = record["run"]
+    return str(run["method"]["name"]), int(run["seed"]), str(record["fingerprint"])
+
+
+def read_lines(file: Path) -> dict[Identity, Record]:
+    """Read all results of a file; a damaged line, such as one that was cut short, is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return {}
+    state = found.st_ino, found.st_mtime_ns, found.st_size
+    if file not in _read or _read[file][0] != state:  # tables ask for every run several times
+        _read[file] = state, dict(_parsed(file.read_bytes()))
+    return _read[file][1]
+
+
+def add_lines(file: Path, records: Iterable[Record]) -> None:
+    """Add results; one with the identity of an earlier one takes its place."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with locked(file.parent):
+        lines = read_lines(file) | {identity(record): record for record in records}
+        text = "".join(f"{_line(lines[name])}\n" for name in sorted(lines))
+        write_bytes(file, text.encode())
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process holds this folder's lock, then hold it; no file is left behind.
+
+    Without locks (Windows) let only one process write to a folder.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, payload: bytes) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _parsed(content: bytes) -> Iterator[tuple[Identity, Record]]:
+    for line in content.splitlines():
+        try:
+            record = json.loads(line)
+            yield identity(record), record
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy's numbers and arrays into what JSON knows."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
