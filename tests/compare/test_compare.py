@@ -73,7 +73,7 @@ def test_an_interrupted_comparison_goes_on(finished, task, tmp_path):
     (tmp_path / "labels").mkdir()
     lines = (folder / RUNS_FILE).read_text().splitlines()
     # One run on record, and a line that was being written when the power went.
-    (tmp_path / RUNS_FILE).write_text(lines[0] + "\n" + lines[1][:40] + "\n")
+    (tmp_path / RUNS_FILE).write_text(lines[0] + "\n" + lines[1][:40])
     again = compare(task, ["kmeans"], n_seeds=2, folder=tmp_path, limits=LIMITS)
     assert again[0] == runs[0]
     assert [run.seed for run in again] == [0, 1]

@@ -130,7 +130,7 @@ def test_a_killed_writer_leaves_whole_lines_and_no_lock(tmp_path: Path) -> None:
 
 
 def older(folder: Path, run: Run, result: Result) -> None:
-    """Write a result as versions before 0.1 did: a JSON file of its own."""
+    """Write a result in the older layout: a JSON file of its own."""
     write_result(folder / "scratch", run, result)
     (content,) = read_lines(results_file(folder / "scratch", run)).values()
     results_file(folder / "scratch", run).unlink()

@@ -174,8 +174,11 @@ def _with_known(
 
 
 def _append(record: Path, run: Run) -> None:
-    with record.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(run)) + "\n")
+    with record.open("ab+") as file:
+        size = file.tell()
+        file.seek(max(size - 1, 0))
+        cut_short = size > 0 and file.read(1) != b"\n"  # by whatever ended an earlier comparison
+        file.write(b"\n" * cut_short + json.dumps(asdict(run)).encode() + b"\n")
 
 
 def _recorded(record: Path) -> Iterator[Run]:
