@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def read_lines(file: Path) -> dict[Identity, Record]:
         return {}
     state = found.st_ino, found.st_mtime_ns, found.st_size
     if file not in _read or _read[file][0] != state:  # tables ask for every run several times
-        _read[file] = state, dict(_parsed(file.read_bytes()))
+        _read[file] = state, _parsed(file)
     return _read[file][1]
 
 
@@ -49,7 +49,8 @@ def add_lines(file: Path, records: Iterable[Record]) -> None:
     """Add results; one with the identity of an earlier one takes its place."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file.parent):
-        lines = read_lines(file) | {identity(record): record for record in records}
+        known = _parsed(file) if file.exists() else {}
+        lines = known | {identity(record): record for record in records}
         text = "".join(f"{_line(lines[name])}\n" for name in sorted(lines))
         write_bytes(file, text.encode())
 
@@ -82,13 +83,13 @@ def write_bytes(path: Path, payload: bytes) -> None:
     part.replace(path)
 
 
-def _parsed(content: bytes) -> Iterator[tuple[Identity, Record]]:
-    for line in content.splitlines():
-        try:
+def _parsed(file: Path) -> dict[Identity, Record]:
+    found: dict[Identity, Record] = {}
+    for line in file.read_bytes().splitlines():
+        with suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
-            yield identity(record), record
-        except (ValueError, KeyError, TypeError):
-            continue
+            found[identity(record)] = record
+    return found
 
 
 def _line(record: Record) -> str:
