@@ -42,7 +42,7 @@ def blobs():
 
 
 @parametrize_with_checks(OWN)
-def test_scikit_learn_contract(estimator, check):
+def test_scikit_learn_contract(estimator, check, threads):
     check(estimator)
 
 

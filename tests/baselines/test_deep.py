@@ -39,7 +39,7 @@ SMALL = {"hidden": (16,), "embedding_dim": 2, "pretrain_epochs": 20, "epochs": 3
 
 
 @parametrize_with_checks([DEC(**SMALL), VaDE(**SMALL)])
-def test_scikit_learn_contract(estimator, check):
+def test_scikit_learn_contract(estimator, check, threads):
     check(estimator)
 
 

@@ -20,5 +20,5 @@ from tell import TELL
         TELL(4, init="kaiming", half_life=100.0, temperature=0.1),
     ]
 )
-def test_scikit_learn_contract(estimator, check):
+def test_scikit_learn_contract(estimator, check, threads):
     check(estimator)

@@ -47,7 +47,7 @@ def fitted() -> DeepTELL:
 @parametrize_with_checks(
     [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, distil_steps=60))]
 )
-def test_scikit_learn_contract(estimator, check) -> None:
+def test_scikit_learn_contract(estimator, check, threads) -> None:
     check(estimator)
 
 

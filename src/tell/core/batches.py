@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Augment = Callable[[Tensor, torch.Generator], Tensor]
+from tell.core.evaluation import EVALUATION_ROWS
 
-EVALUATION_ROWS = 1024
+Augment = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class Batch(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tell.core.batches import EVALUATION_ROWS
+from tell.core.evaluation import EVALUATION_ROWS, in_blocks, one_thread
 from tell.core.layer import ClusterLayer
 from tell.exceptions import ParameterError
 
@@ -33,7 +33,7 @@ class DeepModel(nn.Module):
     def embed(self, x: Tensor) -> Tensor:
         """Encode rows (n, ...) to (n, p) in evaluation mode."""
         self.eval()
-        return torch.cat([self.encoder(part) for part in x.split(EVALUATION_ROWS)])
+        return in_blocks(self.encoder, x)
 
     @torch.no_grad()
     def decode(self, z: Tensor) -> Tensor:
@@ -41,12 +41,13 @@ class DeepModel(nn.Module):
         if self.decoder is None:
             raise ParameterError("decoding needs a decoder, got decoder=None; fit with a decoder")
         self.eval()
-        return torch.cat([self.decoder(part) for part in z.split(EVALUATION_ROWS)])
+        return in_blocks(self.decoder, z)
 
     @torch.no_grad()
     def assign(self, z: Tensor) -> Assigned:
         """Assign embedded rows (n, p)."""
-        outs = [self.layer(part) for part in z.split(EVALUATION_ROWS)]
+        with one_thread():
+            outs = [self.layer(part) for part in z.split(EVALUATION_ROWS)]
         labels, loss, scores = (
             torch.cat([getattr(out, name) for out in outs]) for name in Assigned._fields
         )
