@@ -22,7 +22,7 @@ GOOD = "a,b\n1,2\n2,1\n3,3\n"
         ("a,b\n1,2\n,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
         ("a,b\n1,2\nnan,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
         ("a,b\n1,2\ninf,3\n4,5\n", [], ["row 1", "'a'", "infinite"]),
-        ("a,b\n1,2\n1e60,3\n4,5\n", [], ["row 1", "'a'", "float32"]),
+        ("a,b\n1,2\n1e400,3\n4,5\n", [], ["row 1", "'a'", "float64"]),
         ("a,b\n1,2\nred,3\n4,5\n", [], ["row 1", "'a'", "'red'", "--one-hot", "--drop"]),
         ("a,b\n1,2\nred,3\n4,5\n", ["--impute", "mean"], ["row 1", "'a'", "'red'", "--one-hot"]),
         ("a,b\n1,2\n,3\n4,5\n", ["--one-hot"], ["row 1", "'a'", "--impute"]),

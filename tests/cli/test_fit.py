@@ -54,7 +54,7 @@ def test_json_is_all_that_is_printed_and_says_what_the_model_says(
 
 
 def test_every_file_type_gives_the_same_clusters(tell: Tell, tmp_path: Path) -> None:
-    X = load_iris().data.astype(np.float32)
+    X = load_iris().data
     np.save(tmp_path / "iris.npy", X)
     np.savez(tmp_path / "iris.npz", X=X)
     columns = {f"x{place}": X[:, place] for place in range(4)}

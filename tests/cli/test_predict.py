@@ -30,7 +30,7 @@ def truth(flower_model: Path) -> np.ndarray:
     assert names.tolist() == ["sepal length", "sepal width", "petal length", "petal width"]
     model = load(flower_model)
     del model.feature_names_in_
-    return model.predict(load_iris().data.astype(np.float32))
+    return model.predict(load_iris().data)
 
 
 def test_labels_in_every_file_type(

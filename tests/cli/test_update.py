@@ -32,7 +32,7 @@ def test_a_file_is_learned_as_partial_fit_would(
     iris_csv(tmp_path / "new.csv", rows=slice(0, 90), order=[4, 3, 2, 1, 0])
     expected = load(flower_model)
     del expected.feature_names_in_
-    X = load_iris().data[:90].astype(np.float32)
+    X = load_iris().data[:90]
     expected.partial_fit(X[:50]).partial_fit(X[50:])
     done = tell("update", flower_model, "new.csv", "--batch", 50)
     assert "now seen 240" in done.worked()
@@ -149,7 +149,7 @@ def test_an_interrupted_file_goes_on_where_it_stopped(
     iris_csv(tmp_path / "iris.csv", order=[0, 1, 2, 3])
     whole = load(flower_model)
     del whole.feature_names_in_
-    X = load_iris().data.astype(np.float32)
+    X = load_iris().data
     for start in range(0, 150, 20):
         whole.partial_fit(X[start : start + 20])
 

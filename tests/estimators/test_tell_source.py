@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, make_blobs
 
 from tell import TELL
 from tell.data.sources import open_source
-from tell.estimators import sampling as _source
+from tell.estimators.sampling import read_sample
 from tell.exceptions import DataUnavailableError, InputError
 
 X = load_digits().data.astype(np.float32)
@@ -43,22 +43,24 @@ def test_a_file_gives_what_its_array_gives(
     kind: str, geometry: str, files: dict[str, Path]
 ) -> None:
     path = files[kind]
-    ours, theirs = model(geometry=geometry).fit(path), model(geometry=geometry).fit(X)
+    rows = X.astype(np.float64) if kind == "csv" else X  # a CSV states no precision
+    ours, theirs = model(geometry=geometry).fit(path), model(geometry=geometry).fit(rows)
     assert np.array_equal(ours.cluster_centers_, theirs.cluster_centers_)
     assert np.array_equal(ours.labels_, theirs.labels_)
     assert ours.loss_ == theirs.loss_
     assert np.array_equal(theirs.predict(str(path)), theirs.labels_)
-    assert theirs.score(path) == pytest.approx(theirs.score(X))
+    assert theirs.score(path) == pytest.approx(theirs.score(rows))
     named = kind in ("csv", "parquet")
     assert getattr(ours, "feature_names_in_", np.array([])).tolist() == (NAMES if named else [])
 
 
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_a_file_streams_as_its_chunks(kind: str, files: dict[str, Path]) -> None:
+    rows = X.astype(np.float64) if kind == "csv" else X
     ours, theirs = model(), model()
     ours.partial_fit(open_source(files[kind], chunk_rows=300))
     for start in range(0, len(X), 300):
-        theirs.partial_fit(X[start : start + 300])
+        theirs.partial_fit(rows[start : start + 300])
     assert np.array_equal(ours.cluster_centers_, theirs.cluster_centers_)
     assert ours.stream_ == theirs.stream_
     assert ours.n_seen_ == len(X)
@@ -86,11 +88,6 @@ def test_tables_and_iterators() -> None:
 # --- more rows than memory allows --------------------------------------------------------------
 
 
-@pytest.fixture
-def budget_of_2000_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "SAMPLE_BYTES", 2000 * 4 * 6)
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     """Twenty thousand rows in the order of their groups: a prefix would see only the first."""
@@ -101,7 +98,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     return path, rows
 
 
-@pytest.mark.usefixtures("budget_of_2000_rows")
 @pytest.mark.parametrize(
     "options",
     [{}, {"geometry": "euclidean"}, {"geometry": "euclidean", "standardize": True}],
@@ -110,7 +106,8 @@ def test_a_sample_of_a_large_file_is_enough(
     options: dict[str, Any], large: tuple[Path, np.ndarray]
 ) -> None:
     path, rows = large
-    ours = TELL(8, random_state=0, **options).fit(open_source(path, chunk_rows=700))
+    ours = TELL(8, memory="1MiB", random_state=0, **options).fit(open_source(path, chunk_rows=700))
+    assert ours.history_[-1]["rows"] < 20_000
     theirs = TELL(8, random_state=0, **options).fit(rows)
     assert ours.labels_.shape == (20_000,)
     assert np.array_equal(ours.labels_, ours.predict(rows))
@@ -126,14 +123,13 @@ def test_a_sample_of_a_large_file_is_enough(
         np.testing.assert_allclose(ours.scale_, rows.std(axis=0, dtype=float), rtol=1e-5)
 
 
-@pytest.mark.usefixtures("budget_of_2000_rows")
 def test_every_row_has_the_same_chance(large: tuple[Path, np.ndarray]) -> None:
     path, rows = large
     chosen = np.zeros(20_000)
     place = {row.tobytes(): i for i, row in enumerate(rows)}
     for seed in range(20):
         source = open_source(path, chunk_rows=900)
-        sample = _source.read_sample(source, seed, _source.Bar())
+        sample = read_sample(source, 2000, seed)
         assert (len(sample.X), sample.n_rows, sample.complete) == (2000, 20_000, False)
         chosen[[place[row.tobytes()] for row in sample.X]] += 1
     per_tenth = chosen.reshape(10, -1).sum(axis=1)
@@ -141,10 +137,9 @@ def test_every_row_has_the_same_chance(large: tuple[Path, np.ndarray]) -> None:
     np.testing.assert_allclose(per_tenth, 4000, atol=5 * 60)  # five standard deviations
 
 
-@pytest.mark.usefixtures("budget_of_2000_rows")
 def test_rows_that_come_once_and_do_not_fit_are_refused(large: tuple[Path, np.ndarray]) -> None:
     parts = np.array_split(np.random.default_rng(0).permutation(large[1]), 20)
-    ours = TELL(8, random_state=0)
+    ours = TELL(8, memory="1MiB", random_state=0)
     with pytest.raises(InputError, match="partial_fit"):
         ours.fit(part for part in parts)
     assert not hasattr(ours, "n_features_in_")
@@ -168,11 +163,22 @@ def test_files_that_do_not_fit_the_model(files: dict[str, Path], tmp_path: Path)
         fitted.predict("missing.csv")
 
 
-def test_weights_need_an_array(files: dict[str, Path]) -> None:
-    fitted = model().fit(X)
+def test_rows_of_a_file_can_have_weights(files: dict[str, Path]) -> None:
+    weight = np.arange(len(X)) % 3
+    ours, theirs = model(), model()
+    for data, fitted in ((files["npy"], ours), (X, theirs)):
+        fitted.fit(data, sample_weight=weight).partial_fit(data, sample_weight=weight[::-1])
+    assert np.array_equal(ours.cluster_centers_, theirs.cluster_centers_)
+    assert ours.score(files["npy"], sample_weight=weight) == theirs.score(X, sample_weight=weight)
+    with pytest.raises(InputError, match="sample_weight"):
+        ours.fit(files["npy"], sample_weight=weight[1:])
+
+
+def test_weights_need_all_rows_in_memory(large: tuple[Path, np.ndarray]) -> None:
+    fitted = TELL(8, memory="1MiB", random_state=0).fit(large[0])
     for call in (fitted.fit, fitted.partial_fit, fitted.score):
-        with pytest.raises(InputError, match="sample_weight"):
-            call(files["npy"], sample_weight=np.ones(len(X)))
+        with pytest.raises(InputError, match="sample_weight needs all rows in memory"):
+            call(large[0], sample_weight=np.ones(20_000))
 
 
 def test_a_stream_that_breaks_leaves_the_model_as_it_was() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say
+
+if TYPE_CHECKING:
+    from tell.data.chunks import Chunk
 
 
 def command(
@@ -24,6 +27,7 @@ def command(
     n_init: options.Restarts = None,
     half_life: options.HalfLife = None,
     seed: options.Seed = 0,
+    memory: options.Memory = options.DEFAULT_MEMORY,
     deep: options.Deep = False,
     folder: Annotated[
         Path,
@@ -45,8 +49,8 @@ def command(
       tell fit people.csv -k 5 --drop id,name --impute median --one-hot
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
     """
-    from tell.cli.fitting import advice, build, fit_and_save
-    from tell.cli.rows import held, open_new
+    from tell.cli.fitting import Remembered, advice, build, fit_and_save
+    from tell.cli.rows import open_new
 
     check_free(folder, replace=force)
     choice = {"columns": options.names(columns), "drop": options.names(drop)}
@@ -57,7 +61,6 @@ def command(
         impute=impute,
         one_hot=one_hot,
     )
-    source = held(source)  # before anything slow, so that bad rows are reported at once
     model = build(
         clusters,
         deep=deep,
@@ -65,13 +68,22 @@ def command(
         standardize=standardize,
         n_init=n_init,
         half_life=half_life,
+        memory=memory,
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )
-    if not (deep or standardize or json) and (note := advice(source)):
-        say(note)
+
+    def look(first_rows: Chunk) -> None:
+        if not (deep or standardize or json) and (note := advice(source, first_rows)):
+            say(note)
+
     result = fit_and_save(
-        model, source, folder, label=label, preparation=preparation, choice=choice
+        model,
+        Remembered(source, look),
+        folder,
+        label=label,
+        preparation=preparation,
+        choice=choice,
     )
     print_json(result) if json else print_fit(result)
 

@@ -2,20 +2,75 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tell.cli.cluster_table import Assessment, assess, describe
-from tell.data.chunks import Source
+from tell.cli.cluster_table import Assessment, describe
+from tell.data.budget import DEFAULT_MEMORY
+from tell.data.chunks import Chunk, Source
 from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError
 
 # Columns are compared on the first rows; only a difference of this size is worth a word.
 SAMPLE_ROWS = 10_000
 MUCH_WIDER = 30
+
+
+class Remembered(Source):
+    """The rows of a source; the first of them are shown to `look`, the classes of all are kept.
+
+    A stream that was clustered cannot be read again for the classes of its rows, and a file need
+    not be.
+    """
+
+    def __init__(self, source: Source, look: Callable[[Chunk], None]) -> None:
+        super().__init__(
+            source.name,
+            source.shape,
+            chunk_rows=source.chunk_rows,
+            feature_names=source.feature_names,
+            n_rows=source.n_rows,
+            dtype=source.dtype,
+        )
+        self._source, self._look = source, look
+        self.rereadable, self.labelled = source.rereadable, source.labelled
+        self.in_memory = source.in_memory
+        self._passed = False
+        self._classes: list[NDArray[Any]] = []
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self._source.row_shape
+
+    def _rows(self) -> Iterator[Chunk]:
+        first_pass, self._passed = not self._passed, True
+        for chunk in self._source.chunks():
+            if first_pass and chunk.start == 0:
+                self._look(chunk)
+            if first_pass and chunk.y is not None:
+                self._classes.append(chunk.y)
+            yield chunk
+
+    def matrix(self) -> Any:
+        if not self.in_memory:
+            return super().matrix()
+        self._look(self._source.read(SAMPLE_ROWS))
+        return self._source.matrix()
+
+    def as_stored(self) -> Source:
+        stored = copy.copy(self)  # with the same list of classes
+        stored._source = self._source.as_stored()
+        stored.dtype = stored._source.dtype
+        return stored
+
+    def classes(self) -> NDArray[Any] | None:
+        return np.concatenate(self._classes) if self._classes else self._source.classes()
 
 
 def build(
@@ -26,13 +81,14 @@ def build(
     standardize: bool = False,
     n_init: int | None = None,
     half_life: float | None = None,
+    memory: int | str = DEFAULT_MEMORY,
     seed: int,
     visible: bool,
 ) -> Any:
     """Make the estimator that the options describe; what is None is left to the estimator."""
     from tell import estimators
 
-    shared: dict[str, Any] = {"random_state": seed, "verbose": int(visible)}
+    shared: dict[str, Any] = {"random_state": seed, "memory": memory, "verbose": int(visible)}
     if n_init is not None:
         shared["n_init"] = n_init
     if not deep:
@@ -57,13 +113,9 @@ def fit_and_save(
 ) -> dict[str, Any]:
     """Fit, hold the model against its rows, save it, and say all that came out as data."""
     started = time.perf_counter()
-    if hasattr(model, "encoder"):
-        # Deep models tell images from tables by their shape.
-        model.fit(source.read().X.reshape(-1, *source.shape))
-    else:
-        model.fit(source)
+    model.fit(source)
     seconds = time.perf_counter() - started
-    found = assess(model, source.chunks())
+    found = _assessed(model, source)
     result = _summary(model, found) | {
         "seconds": round(seconds, 3),
         "data": source.name,
@@ -84,11 +136,17 @@ def fit_and_save(
     return result
 
 
-def advice(source: Source) -> str | None:
+def _assessed(model: Any, source: Source) -> Assessment:
+    """What the fit has found of its own rows, and their known classes."""
+    sizes = np.bincount(model.labels_, minlength=len(model.cluster_centers_))
+    return Assessment(sizes, model.cluster_losses_, model.labels_, source.classes())
+
+
+def advice(source: Source, chunk: Chunk) -> str | None:
     """Warn of a column that is so much wider than another that it decides alone."""
     if source.feature_names is None:
         return None
-    widths = source.read(SAMPLE_ROWS).X.std(axis=0)
+    widths = chunk.X[:SAMPLE_ROWS].std(axis=0)
     widest, narrowest = int(widths.argmax()), int(np.where(widths > 0, widths, np.inf).argmin())
     if not widths[widest] > MUCH_WIDER * widths[narrowest] > 0:
         return None

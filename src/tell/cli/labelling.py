@@ -31,37 +31,46 @@ def assignments(model: Any, X: NDArray[np.float32], *, proba: bool, distances: b
 
 
 class Tally:
-    """Keeps the labels that were given, and the known classes where there are some."""
+    """Counts the labels that were given; keeps them where they are asked for or can be scored.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    n_clusters : int
+    keep : bool
+        Whether the summary is to hold all labels.
+    """
+
+    def __init__(self, n_clusters: int, *, keep: bool = False) -> None:
+        self._sizes = np.zeros(n_clusters, dtype=np.int64)
+        self._rows = 0
+        self._keep = keep
         self._labels: list[NDArray[np.int32]] = []
         self._known: list[NDArray[Any]] = []
 
     def add(self, labels: NDArray[np.int32], y: NDArray[Any] | None) -> None:
-        """Remember the labels of one chunk."""
-        self._labels.append(labels)
+        """Take in the labels of one chunk."""
+        self._rows += len(labels)
+        self._sizes += np.bincount(labels[labels >= 0], minlength=len(self._sizes))
+        if self._keep or y is not None:
+            self._labels.append(labels)
         if y is not None:
             self._known.append(y)
 
-    def summary(self, n_clusters: int, *, with_labels: bool = False) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """What the command says about the labels it gave."""
-        labels = np.concatenate(self._labels)
-        given = labels >= 0
         return {
-            "rows": len(labels),
-            "unlabelled": int((~given).sum()),
-            "sizes": np.bincount(labels[given], minlength=n_clusters),
-            "metrics": self._metrics(labels, given),
-            **({"labels": labels} if with_labels else {}),
+            "rows": self._rows,
+            "unlabelled": self._rows - int(self._sizes.sum()),
+            "sizes": self._sizes,
+            "metrics": self._metrics(),
+            **({"labels": np.concatenate(self._labels)} if self._keep else {}),
         }
 
-    def _metrics(
-        self, labels: NDArray[np.int32], given: NDArray[np.bool_]
-    ) -> dict[str, float] | None:
+    def _metrics(self) -> dict[str, float] | None:
         from tell.metrics import evaluate, has_class
 
         if not self._known:
             return None
-        y = np.concatenate(self._known)
-        scored = given & has_class(y)
+        y, labels = np.concatenate(self._known), np.concatenate(self._labels)
+        scored = (labels >= 0) & has_class(y)
         return dict(evaluate(y[scored], labels[scored]).as_dict()) if scored.any() else None

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from tell.data.budget import DEFAULT_MEMORY as DEFAULT_MEMORY
+
 _DATA, _MODEL, _OUTPUT = "Data", "Model", "Output"
 
 Data = Annotated[
@@ -140,6 +142,17 @@ Deep = Annotated[
         "--deep",
         help="Learn features with an autoencoder while clustering, for images and raw signals.",
         rich_help_panel=_MODEL,
+    ),
+]
+
+Memory = Annotated[
+    str,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="What rows and all that is computed for them may take, such as 500MB or 2GB; the "
+        "program itself takes another half a gigabyte. Larger files are read in parts.",
+        rich_help_panel=_DATA,
     ),
 ]
 

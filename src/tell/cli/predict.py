@@ -41,6 +41,7 @@ def command(
         ),
     ] = False,
     label: options.Label = None,
+    memory: options.Memory = options.DEFAULT_MEMORY,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -62,14 +63,16 @@ def command(
 
     check_target(target, data, many_columns=proba or distances)
     fitted = load(model)
-    source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS)
-    tally = Tally()
+    source = open_like(
+        fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
+    )
+    tally = Tally(len(fitted.cluster_centers_), keep=json and target is None)
     with label_writer(target, silent=json) as writer:
         for chunk in watched(source, "predict", visible=err.is_terminal and not (quiet or json)):
             part = assignments(fitted, chunk.X, proba=proba, distances=distances)
             writer.write(part)
             tally.add(part["cluster"], chunk.y)
-    result = tally.summary(len(fitted.cluster_centers_), with_labels=json and target is None)
+    result = tally.summary()
     result |= {"data": source.name, "out": None if target is None else str(target)}
     print_json(result) if json else print_news(result)
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from tell.data.chunks import Chunk, Source
     from tell.data.preparation import Preparation
 
-# Rows that fit into this many bytes are clustered in memory; more are streamed from the file.
-IN_MEMORY = 1 << 30
-
 
 def open_new(
     data: str,
@@ -49,12 +46,18 @@ def open_like(
     label: str | None = None,
     keep_gaps: bool = False,
     chunk_rows: int = 65536,
+    memory: str | None = None,
 ) -> Source:
-    """Open rows for a fitted model: its columns, by name and in its order, prepared its way."""
+    """Open rows for a fitted model: its columns, by name and in its order, prepared its way.
+
+    `memory` bounds what a chunk takes, with all that is computed for its rows.
+    """
     from tell.data.preparation import Preparation
     from tell.data.sources import open_source
     from tell.data.tables import TableSource
 
+    if memory is not None:
+        chunk_rows = min(chunk_rows, _rows_within(memory, model))
     saved = kept(model).get("preparation")
     if saved is not None:
         preparation = Preparation.from_json(saved)
@@ -67,7 +70,7 @@ def open_like(
     if columns is None:  # of an array: they are asked for by number, as in the fit
         choice = kept(model).get("choice") or {}
     else:
-        choice = {"columns": columns if _has_names(data) else None}
+        choice = {"columns": columns, "by_name": True}
     source = open_source(data, **choice, label=label, chunk_rows=chunk_rows)
     if source.n_features != model.n_features_in_:
         raise InputError(
@@ -88,24 +91,19 @@ def kept(model: Any) -> dict[str, Any]:
     return dict(getattr(model, "metadata_", None) or {})
 
 
-def _has_names(data: str) -> bool:
-    """Whether columns can be asked for by name; a stream is not opened for that."""
-    from tell.data.sources import open_source
+def _rows_within(memory: str, model: Any) -> int:
+    """Rows of a chunk that takes a quarter of `memory`, its distances and shares included."""
+    from tell.data.budget import as_bytes
 
-    return data == "-" or open_source(data).feature_names is not None
+    per_row = 32 * model.n_features_in_ + 64 * len(model.cluster_centers_)
+    return max(1, as_bytes(memory) // (4 * per_row))
 
 
 def held(source: Source) -> Source:
-    """Read the rows once and hold them, if memory allows; else give the source as it is."""
+    """Read a stream that is needed twice into memory."""
     from tell.data.arrays import ArraySource
 
-    most = IN_MEMORY // (4 * source.n_features)
-    if source.rereadable and (source.n_rows or 0) > most:
-        return source
-    # The number of rows of a CSV is known only after reading it; a stream has no second chance.
-    rows = source.read(most + 1 if source.rereadable else None)
-    if len(rows) > most and source.rereadable:
-        return source
+    rows = source.read()
     copy = ArraySource(rows.X, y=rows.y, name=source.name, shape=source.shape)
     copy.feature_names = source.feature_names
     return copy

@@ -38,6 +38,7 @@ def command(
         ),
     ] = False,
     half_life: options.HalfLife = None,
+    memory: options.Memory = options.DEFAULT_MEMORY,
     prequential: Annotated[
         bool,
         typer.Option(
@@ -85,7 +86,7 @@ def command(
                 f"{type(fitted).__name__}; leave it out"
             )
         fitted.set_params(half_life=half_life)
-    source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch)
+    source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch, memory=memory)
     learning = Learning(fitted, model, source, resume=resume, score=prequential)
     say(learning.opening())
     bar = err.is_terminal and not (quiet or json)

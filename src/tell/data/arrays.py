@@ -1,7 +1,9 @@
-"""Arrays in memory, memory-mapped .npy files and .npz archives, in chunks."""
+"""Arrays and sparse matrices in memory, memory-mapped .npy files and .npz archives, in chunks."""
 
 from __future__ import annotations
 
+import copy
+import mmap
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +13,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite, no_rows
+from tell.data.chunks import (
+    Block,
+    Choice,
+    Chunk,
+    FloatArray,
+    Source,
+    finite,
+    no_rows,
+    precision,
+)
 from tell.exceptions import InputError
 
 _DATA_KEYS = ("X", "x", "data", "features", "images")
@@ -24,7 +35,7 @@ class ArraySource(Source):
     Parameters
     ----------
     scale : float, default=1.0
-        Every value is divided by it: 255 brings 8-bit images to [0, 1].
+        Every value is divided by it: 255 brings 8-bit images to [0, 1], in float32.
     """
 
     def __init__(
@@ -40,27 +51,57 @@ class ArraySource(Source):
     ) -> None:
         sample = sample_shape(array.shape, array.dtype, name) if shape is None else shape
         self._array, self._y, self._scale = array, y, scale
-        self._positions, label = _positions(choice or Choice(), sample, name)
+        self._row_shape = array.shape[1:] if shape is None else shape
+        choice = (choice or Choice()).without_names()
+        self._positions, label = _positions(choice, sample, name)
         if label is not None:
             self._y = array[:, label]
         if self._positions is not None:
-            sample = (len(self._positions),)
-        super().__init__(name, sample, chunk_rows=chunk_rows, n_rows=len(array))
+            sample = self._row_shape = (len(self._positions),)
+        self.labelled = self._y is not None
+        self.in_memory = not isinstance(array, np.memmap)
+        dtype = np.float32 if scale != 1.0 else precision(array.dtype)
+        super().__init__(name, sample, chunk_rows=chunk_rows, n_rows=len(array), dtype=dtype)
 
     def _rows(self) -> Iterator[Chunk]:
         for start in range(0, len(self._array), self.chunk_rows):
             yield self._chunk(start, self.chunk_rows)
+            _forget_pages(self._array)
 
     def _chunk(self, start: int, count: int) -> Chunk:
         rows = slice(start, start + count)
+        X = self._numbers(rows)
+        finite(X, name=self.name, start=start, columns=None)
+        return Chunk(X, None if self._y is None else np.asarray(self._y[rows]), start)
+
+    def _numbers(self, rows: slice) -> NDArray[Any]:
         part = np.asarray(self._array[rows])
         if self._positions is not None:
             part = part[:, self._positions]
-        X = as_float32(part.reshape(len(part), -1), self.name)
+        X = as_numbers(part.reshape(len(part), -1), self.dtype, self.name)
+        return X if self._scale == 1.0 else X / np.float32(self._scale)
+
+    def matrix(self) -> NDArray[Any]:
+        """Give all rows (n, d): the array itself, if it is in memory and of `dtype`.
+
+        Whether its values are finite is left to the caller then.
+        """
+        return self._numbers(slice(None)) if self.in_memory else self.read().X
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self._row_shape
+
+    def as_stored(self) -> Source:
+        """Give the same rows in the array's own type, unless they are to be divided."""
         if self._scale != 1.0:
-            X = X / np.float32(self._scale)
-        finite(X, name=self.name, start=start, columns=None)
-        return Chunk(X, None if self._y is None else np.asarray(self._y[rows]), start)
+            return self
+        stored = copy.copy(self)
+        stored.dtype = self._array.dtype
+        return stored
+
+    def classes(self) -> NDArray[Any] | None:
+        return None if self._y is None else np.asarray(self._y)
 
     def blocks(self) -> list[Block]:
         rows = self.block_rows
@@ -100,12 +141,61 @@ def _positions(
     return list(map(int, features)), None if choice.label is None else int(choice.label)
 
 
-def as_float32(array: NDArray[Any], name: str) -> FloatArray:
-    """Convert to C-contiguous float32."""
+def _forget_pages(array: NDArray[Any]) -> None:
+    """Give the pages of a mapped file back: the system would count them as ours until it is full.
+
+    A map of the mode "c" keeps in its pages what was written to it.
+    """
+    if (
+        isinstance(array, np.memmap)
+        and array.mode in ("r", "r+")
+        and hasattr(mmap, "MADV_DONTNEED")
+    ):
+        mapped: Any = array._mmap  # type: ignore[attr-defined]
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class SparseSource(Source):
+    """A scipy sparse matrix in memory: `matrix` gives CSR, chunks are dense."""
+
+    in_memory = True
+
+    def __init__(self, matrix: Any, choice: Choice, chunk_rows: int) -> None:
+        name = "sparse matrix"
+        sample = sample_shape(matrix.shape, matrix.dtype, name)
+        positions, label = _positions(choice.without_names(), sample, name)
+        csr = matrix.tocsr()
+        self._y = None if label is None else csr[:, [label]].toarray()[:, 0]
+        self._csr = csr if positions is None else csr[:, positions]
+        self.labelled = label is not None
+        super().__init__(
+            name,
+            (self._csr.shape[1],),
+            chunk_rows=chunk_rows,
+            n_rows=csr.shape[0],
+            dtype=precision(csr.dtype),
+        )
+
+    def matrix(self) -> Any:
+        return self._csr.astype(self.dtype, copy=False)
+
+    def _rows(self) -> Iterator[Chunk]:
+        for start in range(0, self._csr.shape[0], self.chunk_rows):
+            rows = slice(start, start + self.chunk_rows)
+            X = as_numbers(self._csr[rows].toarray(), self.dtype, self.name)
+            finite(X, name=self.name, start=start, columns=None)
+            yield Chunk(X, None if self._y is None else self._y[rows], start)
+
+    def classes(self) -> NDArray[Any] | None:
+        return self._y
+
+
+def as_numbers(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> FloatArray:
+    """Convert to a C-contiguous array of `dtype`."""
     try:
-        # Values beyond float32 become infinite here and are reported with row and column.
+        # Values beyond it become infinite here and are reported with row and column.
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.ascontiguousarray(array, dtype=np.float32)
+            return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: values must be numbers ({error}); encode or drop text") from None
 
@@ -123,6 +213,7 @@ class NpzSource(Source):
     """The data array (and label array) of an .npz archive, decompressed chunk by chunk."""
 
     def __init__(self, path: Path, choice: Choice, chunk_rows: int) -> None:
+        choice = choice.without_names()
         if choice.columns is not None or choice.drop is not None:
             raise InputError(f"{path}: columns cannot be chosen in an .npz; save the chosen ones")
         self._path = path
@@ -132,8 +223,23 @@ class NpzSource(Source):
             with archive.open(f"{self._key}.npy") as member:
                 shape, fortran, dtype = _npy_header(member, path)
         self._shape, self._by_columns, self._dtype = shape, fortran, dtype
+        self.labelled = self._label is not None
         sample = sample_shape(shape, dtype, str(path))
-        super().__init__(str(path), sample, chunk_rows=chunk_rows, n_rows=shape[0])
+        super().__init__(
+            str(path), sample, chunk_rows=chunk_rows, n_rows=shape[0], dtype=precision(dtype)
+        )
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self._shape[1:]
+
+    def as_stored(self) -> Source:
+        stored = copy.copy(self)
+        stored.dtype = self._dtype
+        return stored
+
+    def classes(self) -> NDArray[Any] | None:
+        return self._labels()
 
     def _rows(self) -> Iterator[Chunk]:
         y = self._labels()
@@ -141,7 +247,8 @@ class NpzSource(Source):
             _npy_header(member, self._path)
             start = 0
             for part in self._parts(member):
-                X = finite(as_float32(part, self.name), name=self.name, start=start, columns=None)
+                X = as_numbers(part, self.dtype, self.name)
+                finite(X, name=self.name, start=start, columns=None)
                 yield Chunk(X, None if y is None else y[start : start + len(X)], start)
                 start += len(X)
 

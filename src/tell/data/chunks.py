@@ -1,10 +1,11 @@
-"""What every source gives: checked chunks of float32 rows."""
+"""What every source gives: checked chunks of rows, as precise as the data."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
 from typing import Any
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from tell.exceptions import InputError, ParameterError
 
-FloatArray = NDArray[np.float32]
-_CHUNK_BYTES = 64 << 20
+FloatArray = NDArray[np.floating[Any]]
+_CHUNK_BYTES = 32 << 20
 _BLOCK_BYTES = 512 << 10
 
 Block = Callable[[], "Iterator[Chunk]"]
@@ -27,7 +28,7 @@ class Chunk:
 
     Attributes
     ----------
-    X : ndarray of shape (rows, n_features), float32, C-contiguous, finite
+    X : ndarray of shape (rows, n_features), of the source's dtype, C-contiguous, finite
     y : ndarray of shape (rows,) or None
         The label column; it is used for scoring only.
     start : int
@@ -54,6 +55,18 @@ class Chunk:
         return Chunk(self.X[first:last], None if self.y is None else self.y[first:last], start)
 
 
+def precision(*kinds: Any) -> np.dtype[Any]:
+    """Return the type in which numbers of these types are clustered.
+
+    float32 where it holds every value of all of them exactly (float32, float16, whole numbers of 8
+    and 16 bits, truth values), float64 for all others: half the memory where nothing is lost.
+
+    >>> precision(np.uint8, np.float32), precision(np.float32, np.int32)
+    (dtype('float32'), dtype('float64'))
+    """
+    return min(np.result_type(np.float32, *kinds), np.dtype(np.float64))
+
+
 def join(chunks: list[Chunk]) -> Chunk:
     """Put chunks behind each other."""
     if len(chunks) == 1:
@@ -77,11 +90,19 @@ class Source(ABC):
         None where only reading to the end would tell.
     rereadable : bool
         False for streams, which can be read once.
-    chunk_rows : int
-        Most rows in one chunk: as asked for, but never more than 64 MiB hold.
+    dtype : numpy dtype
+        In which rows are given: see `precision`.
+    labelled : bool
+        Whether the rows come with known classes.
+    in_memory : bool
+        Whether `matrix` gives all rows without reading or copying them.
     """
 
     rereadable: bool = True
+    labelled: bool = False
+    in_memory: bool = False
+    # Most bytes of one chunk. What reads and converts it needs a few times as much.
+    chunk_bytes: int = _CHUNK_BYTES
 
     def __init__(
         self,
@@ -91,18 +112,35 @@ class Source(ABC):
         chunk_rows: int = 65536,
         feature_names: list[str] | None = None,
         n_rows: int | None = None,
+        dtype: Any = np.float32,
     ) -> None:
         self.name = name
         self.shape = shape
         self.feature_names = feature_names
         self.n_rows = n_rows
-        self.chunk_rows = max(1, min(chunk_rows, _CHUNK_BYTES // (4 * self.n_features)))
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self._most_rows = chunk_rows
         self._begun = False
 
     @property
     def n_features(self) -> int:
         """Number of columns of `Chunk.X`."""
         return prod(self.shape)
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row as the user has it: (height, width) of grey images in an array."""
+        return self.shape
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.dtype.itemsize * self.n_features
+
+    @property
+    def chunk_rows(self) -> int:
+        """Most rows in one chunk: as asked for, but never more than `chunk_bytes` hold."""
+        return max(1, min(self._most_rows, self.chunk_bytes // self.row_bytes))
 
     def chunks(self) -> Iterator[Chunk]:
         """Read from the first row to the last; a stream allows this once."""
@@ -125,12 +163,26 @@ class Source(ABC):
     @property
     def block_rows(self) -> int:
         """Most rows in one chunk of a block: so few that many blocks can be read side by side."""
-        return max(1, min(self.chunk_rows, _BLOCK_BYTES // (4 * self.n_features)))
+        return max(1, min(self.chunk_rows, _BLOCK_BYTES // self.row_bytes))
 
     @property
     def open_blocks(self) -> int:
         """How many blocks may be read side by side with little memory."""
         return 64
+
+    def matrix(self) -> Any:
+        """Give all rows (n, d) at once: an array, or a CSR matrix where that is in memory."""
+        return self.read().X
+
+    def as_stored(self) -> Source:
+        """Give the same rows with bytes left as bytes, for those who scale them by 255."""
+        return self
+
+    def classes(self) -> NDArray[Any] | None:
+        """Read the known classes (n,) of all rows; None where there are none."""
+        if not self.labelled:
+            return None
+        return np.concatenate([chunk.y for chunk in self.chunks() if chunk.y is not None])
 
     def read(self, max_rows: int | None = None) -> Chunk:
         """Read everything, or the first `max_rows` rows, into memory."""
@@ -167,7 +219,7 @@ def finite(X: FloatArray, *, name: str, start: int, columns: Sequence[str] | Non
         return X
     row, column = (int(position) for position in bad[0])
     label = repr(columns[column]) if columns is not None else str(column)
-    kind = "missing (NaN)" if np.isnan(X[row, column]) else "infinite, or too large for float32"
+    kind = "missing (NaN)" if np.isnan(X[row, column]) else f"infinite, or too large for {X.dtype}"
     raise InputError(
         f"{name}: values must be finite, but row {start + row}, column {label} (rows counting "
         f"from 0) is {kind}; correct it, or fit with gaps filled (--impute)"
@@ -176,11 +228,16 @@ def finite(X: FloatArray, *, name: str, start: int, columns: Sequence[str] | Non
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns are features, in which order, and which one is the label."""
+    """Which columns are features, in which order, and which one is the label.
+
+    With `by_name`, `columns` holds for data whose columns have names; other data is taken as it
+    comes.
+    """
 
     columns: Sequence[str | int] | None = None
     drop: Sequence[str | int] | None = None
     label: str | int | None = None
+    by_name: bool = False
 
     def __post_init__(self) -> None:
         for option in ("columns", "drop"):
@@ -195,18 +252,24 @@ class Choice:
         """Whether every column is a feature."""
         return self.columns is None and self.drop is None and self.label is None
 
+    def without_names(self) -> Choice:
+        """Return the choice among columns that have no names."""
+        return replace(self, columns=None, by_name=False) if self.by_name else self
+
     def features(self, available: Sequence[str], name: str) -> list[str]:
         """Return the chosen features of a table that has the columns `available`."""
-        if len(set(available)) < len(available):
-            twice = next(column for column in available if list(available).count(column) > 1)
+        found = set(available)  # tables may have tens of thousands of columns
+        if len(found) < len(available):
+            twice = next(column for column, times in Counter(available).items() if times > 1)
             raise InputError(f"{name}: column names must be unique, {twice!r} stands twice; rename")
-        drop = [str(column) for column in self.drop or []]
-        label = [] if self.label is None else [str(self.label)]
+        left_out = {str(column) for column in self.drop or []}
+        if self.label is not None:
+            left_out.add(str(self.label))
         wanted = [str(column) for column in (available if self.columns is None else self.columns)]
-        for column in chain(wanted, drop, label):
-            if column not in available:
+        for column in chain(wanted, sorted(left_out)):
+            if column not in found:
                 raise _missing_column(column, available, name)
-        chosen = [column for column in wanted if column not in drop and column not in label]
+        chosen = [column for column in wanted if column not in left_out]
         if not chosen:
             raise InputError(f"{name}: no column is left to cluster; choose at least one")
         if len(set(chosen)) < len(chosen):

@@ -57,7 +57,7 @@ class Layout:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        kind = pa.string() if as_text else pa.float32()
+        kind = pa.string() if as_text else pa.float64()
         return arrow_csv.open_csv(
             lines,
             read_options=arrow_csv.ReadOptions(
@@ -76,7 +76,8 @@ class Layout:
         self, lines: IO[bytes], columns: list[str], *, skip: int = 0, first_row: int = 0
     ) -> str | None:
         """Find what Arrow could not convert: its own message knows the column but not the row."""
-        features = [self.names.index(column) for column in columns]
+        places = {name: place for place, name in enumerate(self.names)}
+        features = [places[column] for column in columns]
         texts = (line.decode(errors="replace") for line in lines)
         cells = filter(None, csv.reader(texts, delimiter=self.delimiter))
         if self.has_header:
@@ -105,6 +106,7 @@ class CsvSource(TableSource):
     def __init__(self, paths: list[Path], name: str, choice: Choice, chunk_rows: int) -> None:
         self._files = [(path, _layout(path)) for path in paths]
         first = self._files[0][1]
+        choice = choice if first.has_header else choice.without_names()
         super().__init__(name, first.names, choice, named=first.has_header, chunk_rows=chunk_rows)
         for path, layout in self._files[1:]:
             self.same_columns(layout.names, first.names, choice, str(path))

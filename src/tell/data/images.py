@@ -45,7 +45,7 @@ class ImageFolder(Source):
     def __init__(
         self, folder: Path, choice: Choice, chunk_rows: int, *, size: int | None = None
     ) -> None:
-        if not choice.is_default:
+        if not choice.without_names().is_default:
             raise InputError(f"{folder}: images have no columns; labels are the sub-folders")
         if size is not None and size < 1:
             raise ParameterError(f"image_size must be at least 1, got {size}")
@@ -55,6 +55,7 @@ class ImageFolder(Source):
             grey = first.mode in _GREY
             height, width = (size, size) if size else (first.height, first.width)
         self._crop = size is not None
+        self.labelled = self._labels is not None
         super().__init__(
             str(folder),
             (1 if grey else 3, height, width),
@@ -69,6 +70,9 @@ class ImageFolder(Source):
     def blocks(self) -> list[Block]:
         rows = self.block_rows
         return [partial(self._block, at, rows) for at in range(0, len(self._paths), rows)]
+
+    def classes(self) -> NDArray[Any] | None:
+        return self._labels
 
     def _block(self, start: int, rows: int) -> Iterator[Chunk]:
         paths = self._paths[start : start + rows]

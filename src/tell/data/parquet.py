@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tell.data.chunks import Block, Choice, Chunk, no_rows
-from tell.data.tables import TableSource
+from tell.data.chunks import Block, Choice, Chunk, no_rows, precision
+from tell.data.tables import TableSource, schema_precision
 from tell.exceptions import DataUnavailableError, InputError
 
 # Bytes per column that are read ahead; a whole row group would not be bounded.
@@ -35,6 +35,8 @@ class ParquetSource(TableSource):
         super().__init__(name, first, choice, n_rows=n_rows, chunk_rows=chunk_rows)
         for path, file in files[1:]:
             self.same_columns(list(file.schema_arrow.names), first, choice, str(path))
+        schemas = (file.schema_arrow for _, file in files)
+        self.dtype = precision(*(schema_precision(schema, self.columns) for schema in schemas))
 
     def _rows(self) -> Iterator[Chunk]:
         start = 0

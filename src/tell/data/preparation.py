@@ -89,6 +89,7 @@ class Preparation:
         source.decoder = self.matrix
         source.feature_names = self.feature_names
         source.shape = (len(self.feature_names),)
+        source.dtype = np.dtype(np.float64)  # what fills a gap may be any mean
         return CompleteRows(source) if self.drops_rows and not keep_gaps else source
 
     def matrix(self, batch: pa.RecordBatch, name: str, start: int) -> FloatArray:
@@ -97,7 +98,7 @@ class Preparation:
         A gap becomes the column's `fill`, or NaN where rows with gaps are dropped; text that was
         never seen belongs to no category.
         """
-        X = np.zeros((batch.num_rows, len(self.feature_names)), dtype=np.float32)
+        X = np.zeros((batch.num_rows, len(self.feature_names)))
         position = 0
         for column in self.columns:
             width = len(column.features)
@@ -185,9 +186,10 @@ class CompleteRows(Source):
             source.shape,
             chunk_rows=source.chunk_rows,
             feature_names=source.feature_names,
+            dtype=source.dtype,
         )
         self._source = source
-        self.rereadable = source.rereadable
+        self.rereadable, self.labelled = source.rereadable, source.labelled
 
     def _rows(self) -> Iterator[Chunk]:
         return _complete(self._source.chunks)

@@ -57,7 +57,7 @@ def shuffled(
     if batch_rows < 1:
         raise ParameterError(f"batch_rows must be at least 1, got {batch_rows}")
     if buffer_rows is None:
-        buffer_rows = min(_MOST_BUFFERED, _BUFFER_BYTES // (4 * source.n_features))
+        buffer_rows = min(_MOST_BUFFERED, _BUFFER_BYTES // source.row_bytes)
     random = np.random.default_rng([seed, epoch])
     start = 0
     rest: list[Chunk] = []

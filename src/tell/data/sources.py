@@ -1,4 +1,4 @@
-"""One door for rows from anywhere: `open_source` gives them as checked chunks of bounded size."""
+"""One door for rows from anywhere: `open_source` gives them whole or in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.data.arrays import ArraySource, NpzSource, open_npy
-from tell.data.chunks import Choice, Chunk, Source
+from tell.data.arrays import ArraySource, NpzSource, SparseSource, open_npy
+from tell.data.chunks import Choice, Chunk, Source, precision
 from tell.data.csv_files import CsvSource
 from tell.data.datasets import is_name, load
 from tell.data.images import ImageFolder, is_image_folder
 from tell.data.parquet import ParquetSource
 from tell.data.streams import IterableSource, LineSource, open_lines
-from tell.data.tables import ArrowSource, ArrowStream, FrameSource
+from tell.data.tables import ArrowSource, ArrowStream, FrameSource, frame_precision
 from tell.exceptions import DataUnavailableError, InputError, ParameterError
 
-__all__ = ["Chunk", "Source", "is_array_like", "open_source"]
-
-# Memory-mapped arrays up to this size may be copied whole; larger ones are read in chunks.
-_SMALL_MAP = 64 << 20
+__all__ = ["Chunk", "Source", "is_array_like", "open_source", "precision_of"]
 
 Opener = Callable[[list[Path], str, Choice, int], Source]
 
@@ -39,12 +36,16 @@ def open_source(
     chunk_rows: int = 65536,
     data_dir: str | os.PathLike[str] | None = None,
     image_size: int | None = None,
+    by_name: bool = False,
 ) -> Source:
     """Open anything that holds rows.
 
+    Rows come as float32 where that holds all values of the columns' types exactly, else as
+    float64. A CSV or JSON file states no types: its numbers are float64.
+
     Parameters
     ----------
-    data : array, frame, Arrow table or reader, path, iterable of batches, or str
+    data : array, sparse matrix, frame, Arrow table or reader, path, iterable of batches, or str
         A path may name a .npy, .npz, .csv (also .gz), .tsv, .parquet or .ndjson file, a folder of
         Parquet or CSV files, a folder of images (its sub-folders are the labels), or a glob such
         as ``"2024-*.parquet"``. A plain word is a named data set (``"digits"``); ``"-"`` is
@@ -64,6 +65,9 @@ def open_source(
     image_size : int, optional
         Height and width to which the images of a folder are scaled and cropped; without it they
         must all have the same size.
+    by_name : bool, default=False
+        Whether `columns` is meant for data with named columns only; other data is then taken as
+        it comes.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def open_source(
     """
     if chunk_rows < 1:
         raise ParameterError(f"chunk_rows must be at least 1, got {chunk_rows}")
-    choice = Choice(columns, drop, label)
+    choice = Choice(columns, drop, label, by_name)
     if isinstance(data, Source):
         return data
     if isinstance(data, str | os.PathLike):
@@ -95,19 +99,36 @@ def open_source(
 
 
 def is_array_like(data: Any) -> bool:
-    """Tell whether scikit-learn's own validation takes `data` whole.
+    """Tell whether `data` is in memory and scikit-learn's own validation takes it.
 
     True for arrays, lists, sparse matrices and pandas or polars frames; False for what
-    `open_source` must read: paths, Arrow tables, generators, loaders, large memory maps.
+    `open_source` must read: paths, Arrow tables, generators, loaders, memory-mapped files.
 
     >>> is_array_like([[1.0, 2.0]]), is_array_like("rows.parquet")
     (True, False)
     """
-    if isinstance(data, np.memmap):
-        return data.nbytes <= _SMALL_MAP
-    if isinstance(data, str | os.PathLike | Source) or _module(data) == "pyarrow":
+    if isinstance(data, str | os.PathLike | Source | np.memmap) or _module(data) == "pyarrow":
         return False
-    return hasattr(data, "__array__") or hasattr(data, "toarray") or isinstance(data, list | tuple)
+    return hasattr(data, "__array__") or hasattr(data, "tocsr") or isinstance(data, list | tuple)
+
+
+def precision_of(data: Any) -> np.dtype[Any]:
+    """Return the type in which `open_source` would give the rows of what `is_array_like`.
+
+    >>> precision_of([[1, 2]]), precision_of(np.zeros((1, 2), np.uint8))
+    (dtype('float64'), dtype('float32'))
+    """
+    if _is_frame(data):
+        return frame_precision(data)
+    kind = getattr(data, "dtype", None)
+    if not isinstance(kind, np.dtype) and hasattr(data, "__array__"):
+        kind = np.asarray(data).dtype  # of a tensor
+    usable = isinstance(kind, np.dtype) and kind.kind in "biuf"
+    return precision(kind) if usable else np.dtype(np.float64)
+
+
+def _is_frame(data: Any) -> bool:
+    return _module(data) in ("pandas", "polars") and hasattr(data, "columns")
 
 
 def _module(data: Any) -> str:
@@ -115,11 +136,13 @@ def _module(data: Any) -> str:
 
 
 def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
-    if _module(data) in ("pandas", "polars") and hasattr(data, "columns"):
+    if _is_frame(data):
         return FrameSource(data, choice, chunk_rows)
     if _module(data) == "pyarrow":
         stream = hasattr(data, "read_next_batch")
         return (ArrowStream if stream else ArrowSource)(data, choice, chunk_rows)
+    if hasattr(data, "tocsr"):
+        return SparseSource(data, choice, chunk_rows)
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return ArraySource(_to_array(data), choice=choice, chunk_rows=chunk_rows)
     if isinstance(data, Iterable):
@@ -131,7 +154,7 @@ def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
 
 
 def _open_iterable(data: Iterable[Any], choice: Choice, chunk_rows: int) -> Source:
-    if not choice.is_default:
+    if not choice.without_names().is_default:
         raise InputError(
             f"{type(data).__name__}: columns cannot be chosen in batches; leave them out before"
         )
@@ -174,7 +197,7 @@ def _open_dataset(name: str, choice: Choice, chunk_rows: int, data_dir: Any) -> 
         y=data.y,
         name=name,
         choice=choice,
-        shape=data.shape if choice.is_default else None,
+        shape=data.shape if choice.without_names().is_default else None,
         scale=data.scale,
         chunk_rows=chunk_rows,
     )

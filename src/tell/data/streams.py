@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.data.arrays import as_float32, sample_shape
-from tell.data.chunks import Choice, Chunk, Source, finite, no_rows
+from tell.data.arrays import as_numbers, sample_shape
+from tell.data.chunks import Choice, Chunk, Source, finite, no_rows, precision
 from tell.data.csv_files import Layout
 from tell.data.tables import TableSource
 from tell.exceptions import InputError
@@ -29,7 +29,7 @@ class IterableSource(Source):
     """A generator, a `DataLoader` or any iterable of batches ``X`` or ``(X, y)``.
 
     What gives a new iterator every time it is asked (a loader, a list) can be read again; a
-    generator cannot.
+    generator cannot. The first batch decides on shape and precision.
     """
 
     def __init__(self, batches: Iterable[Any], chunk_rows: int) -> None:
@@ -38,11 +38,12 @@ class IterableSource(Source):
         first = next(iterator, None)
         if first is None:
             raise no_rows(name)
-        X, _ = _features_and_labels(first, name, 0)
+        X, y = _features_and_labels(first, name, 0)
+        self.labelled = y is not None
         self.rereadable = iterator is not batches
         self._batches = batches if self.rereadable else chain([first], iterator)
         shape = sample_shape(X.shape, X.dtype, f"{name}, batch 0")
-        super().__init__(name, shape, chunk_rows=chunk_rows)
+        super().__init__(name, shape, chunk_rows=chunk_rows, dtype=precision(X.dtype))
 
     def _rows(self) -> Iterator[Chunk]:
         start = 0
@@ -53,6 +54,11 @@ class IterableSource(Source):
                     f"{self.name}: batch {number} must hold rows of {self.n_features} values like "
                     f"the first batch, got shape {X.shape}"
                 )
+            if X.dtype.kind in "biuf" and precision(X.dtype) > self.dtype:
+                raise InputError(
+                    f"{self.name}: batch {number} must hold {self.dtype} like the first batch, got "
+                    f"{X.dtype}, whose values would be rounded; give all batches one type"
+                )
             for chunk in self._split(X, y, start):
                 yield chunk
                 start += len(chunk)
@@ -60,7 +66,7 @@ class IterableSource(Source):
     def _split(self, X: NDArray[Any], y: NDArray[Any] | None, start: int) -> Iterator[Chunk]:
         for first in range(0, len(X), self.chunk_rows):
             rows = slice(first, first + self.chunk_rows)
-            part = as_float32(X[rows].reshape(-1, self.n_features), self.name)
+            part = as_numbers(X[rows].reshape(-1, self.n_features), self.dtype, self.name)
             finite(part, name=self.name, start=start + first, columns=None)
             yield Chunk(part, None if y is None else y[rows], start + first)
 

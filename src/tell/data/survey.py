@@ -54,7 +54,7 @@ def learn(
     def look(rows: pa.RecordBatch, name: str, start: int) -> FloatArray:
         for column, seen in columns.items():
             seen.add(rows.column(column), start)
-        return np.empty((rows.num_rows, 0), dtype=np.float32)
+        return np.empty((rows.num_rows, 0))
 
     source.decoder = look
     for _ in source.chunks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite
+from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite, precision
 from tell.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class TableSource(Source):
         All column names of the table.
     named : bool, default=True
         False when the names are only positions, as in a CSV without a header.
+    dtype : numpy dtype, default=float64
+        The precision of the columns, where the table states their types.
     """
 
     # Turns rows with text or gaps into numbers, in place of the strict reading; see preparation.py.
@@ -42,21 +45,32 @@ class TableSource(Source):
         named: bool = True,
         n_rows: int | None = None,
         chunk_rows: int = 65536,
+        dtype: Any = np.float64,
     ) -> None:
         self.columns = choice.features(available, name)
         self.label = None if choice.label is None else str(choice.label)
+        self.labelled = self.label is not None
         super().__init__(
             name,
             (len(self.columns),),
             chunk_rows=chunk_rows,
             feature_names=self.columns if named else None,
             n_rows=n_rows,
+            dtype=dtype,
         )
 
     @property
     def wanted(self) -> list[str]:
         """Columns to read: the features, then the label."""
         return self.columns if self.label is None else [*self.columns, self.label]
+
+    def classes(self) -> NDArray[Any] | None:
+        """Read the label column alone."""
+        if self.label is None or not self.rereadable:
+            return super().classes()
+        alone = copy.copy(self)
+        alone.columns, alone.decoder = [], None
+        return Source.classes(alone)
 
     def same_columns(self, names: list[str], first: list[str], choice: Choice, file: str) -> None:
         """Check a further `file` against the columns of the `first` one."""
@@ -93,7 +107,7 @@ class TableSource(Source):
     def _decode(self, part: pa.RecordBatch, where: str, row: int) -> FloatArray:
         if self.decoder is not None:
             return self.decoder(part, where, row)
-        X = matrix(part, self.columns, where, row)
+        X = _matrix(part, self.columns, self.dtype, where, row)
         return finite(X, name=where, start=row, columns=self.columns)
 
 
@@ -102,9 +116,27 @@ def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def matrix(batch: pa.RecordBatch, columns: list[str], name: str, start: int) -> FloatArray:
-    """Copy the named columns into one C-contiguous float32 matrix; nulls become NaN."""
-    X = np.empty((batch.num_rows, len(columns)), dtype=np.float32)
+def schema_precision(schema: pa.Schema, columns: Iterable[str]) -> np.dtype[Any]:
+    """Return the precision that the types of these columns of an Arrow table ask for."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return precision(*map(_numpy_type, {types[column] for column in columns if column in types}))
+
+
+def _numpy_type(kind: pa.DataType) -> Any:
+    """Return a type that holds all values of an Arrow type of numbers; float64 for other types."""
+    import pyarrow as pa
+
+    known = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return np.bool_
+    return kind.to_pandas_dtype() if known else np.float64
+
+
+def _matrix(
+    batch: pa.RecordBatch, columns: list[str], dtype: np.dtype[Any], name: str, start: int
+) -> FloatArray:
+    """Copy the named columns into one C-contiguous matrix; nulls become NaN."""
+    X = np.empty((batch.num_rows, len(columns)), dtype=dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         for position, column in enumerate(columns):
             X[:, position] = _numbers(batch.column(column), column, name, start)
@@ -163,6 +195,7 @@ class ArrowSource(TableSource):
             n_rows=table.num_rows,
             chunk_rows=chunk_rows,
         )
+        self.dtype = schema_precision(table.schema, self.columns)
 
     def _rows(self) -> Iterator[Chunk]:
         batches = self._table.select(self.wanted).to_batches(max_chunksize=self.chunk_rows)
@@ -177,9 +210,26 @@ class ArrowStream(TableSource):
     def __init__(self, reader: Any, choice: Choice, chunk_rows: int) -> None:
         self._reader = reader
         super().__init__("Arrow reader", list(reader.schema.names), choice, chunk_rows=chunk_rows)
+        self.dtype = schema_precision(reader.schema, self.columns)
 
     def _rows(self) -> Iterator[Chunk]:
         yield from self._convert(self._reader)
+
+
+def frame_precision(frame: Any, columns: Iterable[str] | None = None) -> np.dtype[Any]:
+    """Return the precision that these (or all) columns of a pandas or polars frame ask for."""
+    names = list(map(str, frame.columns))
+    wanted = set(names if columns is None else columns)
+    if hasattr(frame, "to_arrow"):
+        return schema_precision(frame.head(0).to_arrow().schema, wanted)
+    kinds = {kind for name, kind in zip(names, frame.dtypes, strict=True) if name in wanted}
+    return precision(*map(_column_type, kinds))
+
+
+def _column_type(kind: Any) -> Any:
+    """Return the numpy type behind a pandas column; float64 for what is no plain number."""
+    found = getattr(kind, "numpy_dtype", kind)  # of a column that may have gaps
+    return found if isinstance(found, np.dtype) and found.kind in "biuf" else np.float64
 
 
 class FrameSource(TableSource):
@@ -190,6 +240,7 @@ class FrameSource(TableSource):
         super().__init__(
             "frame", list(map(str, frame.columns)), choice, n_rows=len(frame), chunk_rows=chunk_rows
         )
+        self.dtype = frame_precision(frame, self.columns)
 
     def _rows(self) -> Iterator[Chunk]:
         for start in range(0, len(self._frame), self.chunk_rows):

@@ -14,6 +14,7 @@ from torch import Tensor
 from tell.core.assignment import Rows
 from tell.core.engine import Fit
 from tell.core.seeding import Seeding
+from tell.data.budget import as_bytes
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ def check_options(model: TELL) -> None:
         value: Any = getattr(model, name)
         if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
             raise ParameterError(f"{name} must be a number of at least 0, got {value!r}")
-    memory: Any = model.half_life
-    if memory is not None and not (isinstance(memory, Real) and 0 < float(memory) < math.inf):
+    faded: Any = model.half_life
+    if faded is not None and not (isinstance(faded, Real) and 0 < float(faded) < math.inf):
         raise ParameterError(
             f"half_life must be a positive number of rows or None, got {model.half_life!r}"
         )
+    as_bytes(model.memory)
     if model.geometry not in ("sphere", "euclidean"):
         raise ParameterError(f"geometry must be 'sphere' or 'euclidean', got {model.geometry!r}")
     if isinstance(model.init, str) and model.init not in SEEDINGS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from tell.core.layer import Geometry
 from tell.exceptions import InputError, ParameterError
 
 Floats = NDArray[np.floating[Any]]
+
+BLOCK_NUMBERS = 1 << 20  # that are scaled or summed at a time: 8 MB
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Scaling:
         mean = _mean(X, weight)
         if not standardize:
             return cls(mean)
-        variance = _mean(np.square(X - mean.astype(X.dtype)), weight)
+        middle = mean.astype(X.dtype)
+        variance = _mean(X, weight, lambda rows: np.square(rows - middle))
         return cls.from_moments(mean, variance, X.dtype)
 
     @classmethod
@@ -61,13 +65,13 @@ class Scaling:
         rounding = np.where(deviation > 0, np.maximum(np.abs(mean), 1.0), 1.0)
         return cls(mean, np.where(constant, rounding, deviation))
 
-    def apply(self, X: Any) -> Any:
-        """Scaled rows; X itself where there is nothing to do."""
+    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+        """Scaled rows; X itself where there is nothing to do, or where it may be overwritten."""
         if self.offset is None:
             return X
         if sp.issparse(X):  # the model was fitted to dense rows
             X = X.toarray()
-        moved = X - self.offset.astype(X.dtype)
+        moved = np.subtract(X, self.offset.astype(X.dtype), out=X if in_place else None)
         if self.scale is not None:
             moved /= self.scale.astype(X.dtype)
         return moved
@@ -79,12 +83,30 @@ class Scaling:
         return points if self.offset is None else points + self.offset
 
 
-def _mean(X: Floats, weight: Floats | None) -> Floats:
-    """Column means (d,): in float64, because float32 loses later rows of a long sum."""
+def _mean(
+    X: Floats, weight: Floats | None, of: Callable[[Floats], Floats] = lambda rows: rows
+) -> Floats:
+    """Column means (d,) of what `of` makes of rows: in float64, as float32 loses later rows."""
     if weight is None:
-        return X.mean(axis=0, dtype=np.float64)
-    total = np.einsum("i,ij->j", weight, X, dtype=np.float64)
+        return column_sums(X, of) / len(X)
+    total = np.einsum("i,ij->j", weight, of(X), dtype=np.float64)
     return total / weight.sum(dtype=np.float64)
+
+
+def column_sums(X: NDArray[Any], of: Callable[[Any], Any] = lambda rows: rows) -> Floats:
+    """Sum `of` rows (n, d) to (d,) in float64, block by block: no copy of all of them is made.
+
+    Each block is added to what came before it row by row, as numpy does, so that the sum depends
+    neither on the size of the blocks nor on the order of X in memory.
+    """
+    size = max(1, BLOCK_NUMBERS // max(1, X[:1].size))
+    if X[:1].size == 1:  # of a single column numpy sums pairs
+        size = len(X)
+    total = np.add.reduce(np.ascontiguousarray(of(X[:size])), axis=0, dtype=np.float64)
+    for start in range(size, len(X), size):
+        block = np.ascontiguousarray(of(X[start : start + size]), dtype=np.float64)
+        total = np.add.reduce(np.concatenate([total[None], block]), axis=0)
+    return total
 
 
 def to_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:

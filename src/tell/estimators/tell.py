@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from typing import Any, Self
@@ -21,15 +22,17 @@ from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, grown, step, stream_state
-from tell.data.sources import Source, is_array_like
+from tell.data.budget import DEFAULT_MEMORY, as_bytes
+from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
-from tell.estimators.sampling import label_chunks, open_unweighted, read_sample
+from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.scaling import Floats, Scaling, check_weights, join, to_rows
 from tell.estimators.tell_saving import describe, restore, tensors_of
 from tell.estimators.validation import (
     NotFittedError,
     check_finite,
     draw_seed,
+    open_rows,
     read_matrix,
     unchanged_on_error,
 )
@@ -39,6 +42,9 @@ from tell.progress import progress
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
 WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
+# Bytes that fitting takes per row beside the row, in numbers of its precision and in labels: length
+# and its inverse, score, distance and their temporaries; label, as the engine and as users know it.
+NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
 
 
 class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -73,6 +79,10 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Seed. With a fixed number of threads the same seed gives the same bits on one machine.
     device : str, default="cpu"
         Where to compute: "cpu", "cuda", "mps".
+    memory : int or str, default="1GiB"
+        What the rows of a file and their fit may take, in bytes or as "500MB", "2GB". Of a larger
+        file a uniform sample is clustered, then every row gets its label. Does not count: the
+        program itself (about 0.5 GB), and arrays, which are in memory already.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -88,6 +98,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Mean clustering loss per row: squared distance to the own centre.
     n_iter_ : int
         Steps of the restart that won, over all samples.
+    cluster_losses_ : ndarray of shape (k,)
+        Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
     history_, runs_, stream_ : list of dict
         One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024).
     layer_ : ClusterLayer
@@ -131,6 +143,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         standardize: bool = False,
         random_state: Any = None,
         device: str = "cpu",
+        memory: int | str = DEFAULT_MEMORY,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -144,6 +157,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.standardize = standardize
         self.random_state = random_state
         self.device = device
+        self.memory = memory
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -162,24 +176,49 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         X : array or CSR matrix of shape (n, d), frame, path, or anything `open_source` reads
         y : ignored
         sample_weight : array of shape (n,), optional
-            How often each row counts; 0 leaves it out of the fit, but it still gets a label.
+            How often each row counts; 0 leaves it out of the fit, but it still gets a label. Not
+            for files larger than `memory`.
         """
         with unchanged_on_error(self):
             check_options(self)
-            if is_array_like(X):
-                X = self._read_matrix(X, reset=True)
-                weight = check_weights(sample_weight, X)
-                fit = self._fit_array(X, weight, draw_seed(self.random_state))
+            source = open_rows(
+                self, X, reset=True, check=lambda rows: self._read_matrix(rows, reset=True)
+            )
+            seed = draw_seed(self.random_state)
+            with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
+                sample = read_sample(source, self._most_rows(source), seed, bar)
+            if sample.complete:
+                weight = check_weights(sample_weight, sample.X)
+                fit = self._fit_matrix(sample.X, weight, seed, in_place=sample.is_copy)
             else:
-                fit = self._fit_source(
-                    open_unweighted(X, sample_weight), draw_seed(self.random_state)
-                )
+                fit = self._fit_sample(source, sample, sample_weight, seed)
             warn_about(self, fit)
         return self
 
-    def _fit_array(self, X: Any, weight: Floats | None, seed: int) -> Fit:
+    def _most_rows(self, source: Source) -> int:
+        """Rows that may be in memory at a time, with all that is computed for them."""
+        per_row = source.row_bytes + NUMBERS_PER_ROW * source.dtype.itemsize + LABEL_BYTES
+        descended = self.n_clusters / (10 * self.tol) if self.tol else 1 << 62
+        return most_rows(as_bytes(self.memory), per_row, math.ceil(descended))
+
+    def _all_rows(self, source: Source) -> Any:
+        """Give all rows, for those who have a weight for each."""
+        sample = read_sample(source, self._most_rows(source), 0)
+        if not sample.complete:
+            raise self._too_large(source)
+        return sample.X
+
+    def _too_large(self, source: Source) -> InputError:
+        return InputError(
+            f"sample_weight needs all rows in memory, but {source.name} is larger than "
+            f"memory={self.memory!r}; raise it"
+        )
+
+    def _fit_matrix(
+        self, X: Any, weight: Floats | None, seed: int, *, in_place: bool = False
+    ) -> Fit:
         scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
-        rows = to_rows(scaling.apply(X), weight, self.device)
+        rows = to_rows(scaling.apply(X, in_place=in_place), weight, self.device)
         check_finite(self, X, rows)
         counted = rows
         if weight is not None and not weight.all():
@@ -188,23 +227,23 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self._adopt(fit, scaling)
         own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(own.labels)
+        self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self.n_clusters)
         return fit
 
-    def _fit_source(self, source: Source, seed: int) -> Fit:
-        """Cluster rows that are read in chunks: two passes and a sample in memory at most."""
-        with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
-            sample = read_sample(source, seed, bar)
-        self._take_columns(source)
-        if sample.complete:
-            return self._fit_array(sample.X, None, seed)
+    def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> Fit:
+        """Cluster a sample, then read the rows a second time to label all of them."""
+        if sample_weight is not None:
+            raise self._too_large(source)
         scaling = sample.scaling(self.geometry, self.standardize)
-        fit = self._fit_rows(to_rows(scaling.apply(sample.X), None, self.device), scaling, seed)
+        rows = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, self.device)
+        fit = self._fit_rows(rows, scaling, seed)
         self._adopt(fit, scaling)
         fit = fit.without_rows()
-        del sample  # the labels may need the room
+        sample.X = rows = None  # type: ignore[assignment] # the labels may need the room
         with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
-            found = label_chunks(source, self._assign, bar)
+            found = label_chunks(source, self._assign, self.n_clusters, bar=bar)
         self.labels_, self.loss_ = found.labels, found.loss
+        self.cluster_losses_ = found.cluster_losses
         self._usual_loss = found.loss
         self._state = grown(self._state, float(len(found.labels)))
         return fit
@@ -251,16 +290,13 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         """
         with unchanged_on_error(self):
             check_options(self)
-            if is_array_like(X):
-                X = self._read_batch(X)
-                return self._learn_array(X, check_weights(sample_weight, X))
-            source = open_unweighted(X, sample_weight)
-            if hasattr(self, "n_features_in_"):
-                self._check_columns(source)
-            else:
-                self._take_columns(source)
+            new = not hasattr(self, "n_features_in_")
+            source = open_rows(self, X, reset=new, check=self._read_batch)
+            if source.in_memory or sample_weight is not None:
+                X = self._all_rows(source)
+                return self._learn_matrix(X, check_weights(sample_weight, X))
             for chunk in source.chunks():
-                self._learn_array(chunk.X, None)
+                self._learn_matrix(chunk.X, None)
             return self
 
     def _read_batch(self, X: Any) -> Any:
@@ -269,7 +305,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         # Rows that wait for the seeding must be finite before they are kept.
         return read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
 
-    def _learn_array(self, X: Any, weight: Floats | None) -> Self:
+    def _learn_matrix(self, X: Any, weight: Floats | None) -> Self:
         if weight is None or weight.all():
             return self._learn(X, weight)
         ready = hasattr(self, "_state") and not self._pending
@@ -287,7 +323,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def _step(self, X: Any, weight: Floats | None) -> Self:
         dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
         weight = None if weight is None else weight.astype(dtype, copy=False)
-        rows = self._rows(X.astype(dtype, copy=False), weight)
+        rows = self._rows(X, weight, dtype)
         was_drifting = self._state.watch.drifting
         self._state, record, labels = step(self._state, rows, self.geometry, self.half_life)
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
@@ -313,7 +349,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if any(before < level <= rows.shape[0] for level in levels):
             if not hasattr(self, "_seed"):
                 self._seed = draw_seed(self.random_state)
-            self._fit_array(rows, weights, self._seed)
+            self._fit_matrix(rows, weights, self._seed)
             self.labels_ = self.labels_[before:]
         elif hasattr(self, "_state"):
             self._step(X, weight)
@@ -402,9 +438,14 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         scaled = self.standardize or self.geometry == "euclidean"
         return read_matrix(self, X, reset=reset, finite=reset and scaled)
 
-    def _rows(self, X: Any, weight: Floats | None = None) -> Rows:
-        """A checked matrix as rows of the clustered space, in the precision of X."""
-        rows = to_rows(self._scaling.apply(X), weight, self.device)
+    def _rows(self, X: Any, weight: Floats | None = None, dtype: Any = None) -> Rows:
+        """A checked matrix as rows of the clustered space, in the precision of X or another.
+
+        They are rounded after they are scaled: a large mean would take their digits.
+        """
+        scaled = self._scaling.apply(X)
+        scaled = scaled if dtype is None else scaled.astype(dtype, copy=False)
+        rows = to_rows(scaled, weight, self.device)
         check_finite(self, X, rows)
         return rows
 
@@ -413,19 +454,19 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         found = assign(rows, self._state.centers.to(rows.example), self.geometry)
         return _labels(found.labels), found.distances.cpu().numpy()
 
-    def _open_fitted(self, data: Any, sample_weight: Any = None) -> Source:
-        source = open_unweighted(data, sample_weight)
-        self._check_columns(source)
-        return source
+    def _open(self, X: Any) -> Source:
+        self._fitted_state()
+        return open_rows(
+            self, X, reset=False, check=lambda rows: self._read_matrix(rows, reset=False)
+        )
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cluster of each row: the nearest centre."""
-        self._fitted_state()
-        if not is_array_like(X):
-            source = self._open_fitted(X)
+        source = self._open(X)
+        if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
-                return label_chunks(source, self._assign, bar).labels
-        X = self._read_matrix(X, reset=False)
+                return label_chunks(source, self._assign, self.n_clusters, bar=bar).labels
+        X = source.matrix()
         rows = to_rows(self._scaling.apply(X), None, self.device)
         labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
         if not torch.isfinite(scores.sum()):  # one look at the scores instead of at all of X
@@ -447,42 +488,24 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean clustering loss per row: larger is better."""
-        self._fitted_state()
-        if not is_array_like(X):
-            return -label_chunks(self._open_fitted(X, sample_weight), self._assign).loss
-        X = self._read_matrix(X, reset=False)
+        source = self._open(X)
+        if not source.in_memory and sample_weight is None:
+            return -label_chunks(source, self._assign, self.n_clusters).loss
+        X = self._all_rows(source)
         weight = check_weights(sample_weight, X)
         return -float(np.average(self._assign(X)[1].astype(np.float64), weights=weight))
 
     def _scores(self, X: Any) -> Floats:
         """Minus the squared distances, by the layer itself: (n, k)."""
-        self._fitted_state()
-        given = is_array_like(X)
-        X = self._read_matrix(X, reset=False) if given else self._open_fitted(X).read().X
+        source = self._open(X)
+        if source.in_memory:
+            return self._matrix_scores(source.matrix())
+        return np.concatenate([self._matrix_scores(chunk.X) for chunk in source.chunks()])
+
+    def _matrix_scores(self, X: Any) -> Floats:
         rows = self._rows(X)
         centers = self._state.centers.to(rows.example)
         return -exact_distances(rows, centers, self.geometry).cpu().numpy()
-
-    def _take_columns(self, source: Source) -> None:
-        """Keep how many columns a file has and what they are called."""
-        self.n_features_in_ = source.n_features
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-        else:
-            self.__dict__.pop("feature_names_in_", None)
-
-    def _check_columns(self, source: Source) -> None:
-        if source.n_features != self.n_features_in_:
-            raise InputError(
-                f"{source.name} must have {self.n_features_in_} columns as the model was fitted "
-                f"with, got {source.n_features}; choose the columns"
-            )
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and source.feature_names not in (None, list(names)):
-            raise InputError(
-                f"{source.name} must have the columns {', '.join(map(str, names[:5]))}… in this "
-                "order, as the model was fitted with; choose them by name"
-            )
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -500,6 +523,16 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:
         return restore(cls(), saved)
+
+
+def _cluster_losses(
+    labels: NDArray[np.int32], distances: torch.Tensor, weight: Floats | None, n_clusters: int
+) -> Floats:
+    """Mean squared distance (k,) of the rows of each cluster."""
+    losses = distances.cpu().numpy()
+    counts = np.bincount(labels, weight, minlength=n_clusters)
+    weighted = losses if weight is None else losses * weight
+    return per_cluster(np.bincount(labels, weighted, minlength=n_clusters), counts)
 
 
 def _labels(labels: torch.Tensor) -> NDArray[np.int32]:

@@ -1,8 +1,8 @@
-"""What every estimator shares: reading arrays, seeds, and undoing a failed call."""
+"""What every estimator shares: opening rows, seeds, and undoing a failed call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import validate_data
 
 from tell.core.assignment import Rows
+from tell.data.sources import Source, is_array_like, open_source, precision_of
 from tell.exceptions import InputError, TellError
 
 
@@ -26,9 +27,50 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def open_rows(
+    estimator: BaseEstimator, X: Any, *, reset: bool, check: Callable[[Any], Any]
+) -> Source:
+    """Open rows for an estimator, which learns (`reset`) or expects its number of columns.
+
+    What scikit-learn can take in is checked by scikit-learn's rules, by `check`.
+    """
+    if is_array_like(X):
+        return open_source(check(X))
+    source = open_source(X)
+    if reset:
+        _take_columns(estimator, source)
+    else:
+        _check_columns(estimator, source)
+    return source
+
+
+def _take_columns(estimator: BaseEstimator, source: Source) -> None:
+    """Keep how many columns there are and what they are called."""
+    estimator.n_features_in_ = source.n_features
+    if source.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+    else:
+        vars(estimator).pop("feature_names_in_", None)
+
+
+def _check_columns(estimator: BaseEstimator, source: Source) -> None:
+    if source.n_features != estimator.n_features_in_:
+        raise InputError(
+            f"{source.name} must have {estimator.n_features_in_} columns as the model was fitted "
+            f"with, got {source.n_features}; choose the columns"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and source.feature_names not in (None, list(names)):
+        raise InputError(
+            f"{source.name} must have the columns {', '.join(map(str, names[:5]))}… in this "
+            "order, as the model was fitted with; choose them by name"
+        )
+
+
 def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool = True) -> Any:
     """Check rows (n, d) by scikit-learn's rules: a float array, or CSR without making it dense.
 
+    They are as precise as a file with columns of the same types would be.
     With finite=False the values are not looked at: for a caller who uses `check_finite`.
     """
     if not (reset or finite) and _needs_no_checks(estimator, X):
@@ -38,7 +80,7 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
             estimator,
             X,
             accept_sparse="csr",
-            dtype=["float64", "float32"],
+            dtype=precision_of(X),
             order="C",
             ensure_all_finite=finite,
             reset=reset,

@@ -26,8 +26,10 @@ from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
 from tell.core.objective import table_loss
+from tell.data.budget import DEFAULT_MEMORY, as_bytes
+from tell.data.sources import Source
 from tell.estimators.checks import is_usable
-from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, read_rows
+from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.networks import Network, float32_by_default, new_model
 from tell.estimators.deep.partial import one_pass
@@ -35,9 +37,12 @@ from tell.estimators.deep.recipes import resolve_recipe
 from tell.estimators.deep.recipes.recipe import Recipe, Task
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.training import Control, Trained, remaining, train
+from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.persistence import SavedModel, write_model
+
+BYTES_PER_ROW = 1024  # of what recipes keep for each row: embedding, neighbours, assignment
 
 
 class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -80,6 +85,9 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     random_state : int, RandomState or None
     device : str
         Where to compute: "cpu", "cuda", … A saved model is loaded on the CPU where it is missing.
+    memory : int or str, default="1GiB"
+        What the rows of a file may take, in bytes or as "2GB". Of a larger file a uniform sample
+        is learned from, then every row gets its label. Arrays are in memory already.
     verbose : int
         Above 0, show a progress bar.
 
@@ -95,6 +103,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     cluster_sizes_ : ndarray (n_clusters,)
         Rows of the fit and of every `partial_fit` since, by the cluster that each one was given
         at the time.
+    cluster_losses_ : ndarray (n_clusters,)
+        Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
     history_ : list of dict, one per epoch
     runs_ : list of dict, one per run: seed, loss, table_loss, n_iter, chosen
     n_iter_ : int
@@ -134,6 +144,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         compiled: bool = False,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "cpu",
+        memory: int | str = DEFAULT_MEMORY,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -150,6 +161,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.compiled = compiled
         self.random_state = random_state
         self.device = device
+        self.memory = memory
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -166,10 +178,14 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def _fit(self, X: Any) -> None:
         recipe = self._recipe()
-        rows = read_rows(self, X, reset=True)
+        source = open_images(self, X, reset=True)
+        first = draw_seed(self.random_state)
+        sample = read_sample(source, self._most_rows(source), first)
+        rows = sample.X.reshape(-1, *source.row_shape)
         self._check(rows)
         scale = choose_scale(self.encoder, recipe.table_network, rows)
-        x = scale.apply(rows.reshape(-1, *network_shape(rows.shape[1:]))).to(self.device)
+        x = scale.apply(rows.reshape(-1, *network_shape(source.row_shape))).to(self.device)
+        sample.X = rows = None  # a file's rows were read for this alone
         control = Control(
             folder=None if self.checkpoint is None else Path(self.checkpoint),
             deadline=None if self.max_time is None else time.monotonic() + self.max_time,
@@ -177,13 +193,14 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             compiled=self.compiled,
             visible=self.verbose > 0,
         )
-        first = draw_seed(self.random_state)
         seeds = [first + run for run in range(recipe.n_init)]
         options = {**self.get_params(deep=False), "recipe": recipe}
         seeds = control.agree(options, x, seeds)
         runs = self._train_all(recipe, x, seeds, control)
-        self.input_shape_ = rows.shape[1:]
+        self.input_shape_ = source.row_shape
         best = self._adopt(runs, scale)
+        if len(self.labels_) < sample.n_rows:
+            self._label_all(source)
         cut = _cut_short(runs, recipe.n_init)
         for message in self._remarks(cut, trained=not best.cut):
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
@@ -205,7 +222,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding (n, p): unit vectors."""
-        return self._model().embed(self._tensor(X)).cpu().numpy()
+        return self._embedded(X).cpu().numpy()
 
     def inverse_transform(self, Z: Any) -> np.ndarray:
         """Return what the decoder makes of embedded points (n, p), in the shape and units of X."""
@@ -271,6 +288,24 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         given = {name: value for name, value in changes.items() if value is not None}
         return replace(resolve_recipe(self.recipe), **given)
 
+    def _most_rows(self, source: Source) -> int:
+        """Rows that may be in memory at a time: as they are, and twice as the network sees them."""
+        per_row = source.row_bytes + 2 * 4 * source.n_features + BYTES_PER_ROW
+        return most_rows(as_bytes(self.memory), per_row, 0)
+
+    def _label_all(self, source: Source) -> None:
+        """Label all rows of a file of which a sample was learned."""
+        found = label_chunks(source, self._assign_chunk, self.n_clusters)
+        self.labels_, self.loss_ = found.labels, found.loss
+        self.table_loss_ = table_loss(found.loss, self.n_clusters)
+        self.cluster_sizes_ = np.bincount(found.labels, minlength=self.n_clusters)
+        self.cluster_losses_ = found.cluster_losses
+
+    def _assign_chunk(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        model = self._model()
+        found = model.assign(model.embed(self._scaled(rows)))
+        return _labels(found), found.loss.cpu().numpy()
+
     def _check(self, rows: np.ndarray) -> None:
         if self.max_time is not None and not self.max_time > 0:
             raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time}")
@@ -321,6 +356,10 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             for run in runs
         ]
         self._set_model(best.model, _labels(best.assigned))
+        losses = np.bincount(
+            self.labels_, best.assigned.loss.cpu().numpy(), minlength=self.n_clusters
+        )
+        self.cluster_losses_ = per_cluster(losses, self.cluster_sizes_)
         return best
 
     def _remarks(self, cut: str, *, trained: bool) -> Iterator[str]:
@@ -355,13 +394,21 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return DeepModel(self.encoder_, self.decoder_, self.layer_)
 
     def _tensor(self, X: Any) -> Tensor:
-        rows = read_rows(self, X, reset=False)
+        return self._scaled(open_images(self, X, reset=False).matrix())
+
+    def _scaled(self, rows: np.ndarray) -> Tensor:
         x = self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_)))
         return x.to(self.layer_.weight.device)
 
+    def _embedded(self, X: Any) -> Tensor:
+        """Embed rows (n, p); those of a file are read in chunks, so that it may be of any size."""
+        model, source = self._model(), open_images(self, X, reset=False)
+        if source.in_memory:
+            return model.embed(self._scaled(source.matrix()))
+        return torch.cat([model.embed(self._scaled(chunk.X)) for chunk in source.chunks()])
+
     def _assign(self, X: Any) -> Assigned:
-        model = self._model()
-        return model.assign(model.embed(self._tensor(X)))
+        return self._model().assign(self._embedded(X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

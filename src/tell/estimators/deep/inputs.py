@@ -11,24 +11,31 @@ from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
 from tell.core.autoencoder import BUILDERS
-from tell.data.sources import is_array_like, open_source
+from tell.data.sources import Source
+from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
+from tell.estimators.validation import open_rows
 from tell.exceptions import InputError
 
 
-def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
-    """Check X (n, d), (n, h, w) or (n, c, h, w) and return it with numbers as they are.
+def open_images(estimator: BaseEstimator, X: Any, *, reset: bool) -> Source:
+    """Open X (n, d), (n, h, w) or (n, c, h, w), with numbers as they are stored.
 
-    Where nothing is reset, flat rows are also taken for images of the fitted shape. Files and other
-    sources are read whole.
+    Where nothing is reset, flat rows are also taken for images of the fitted shape.
     """
-    if not is_array_like(X):
-        source = open_source(X)
-        X = source.read().X.reshape(-1, *source.shape)
+    source = open_rows(
+        estimator, X, reset=reset, check=lambda rows: _check_rows(estimator, rows, reset=reset)
+    )
+    if reset:
+        _check_channels(estimator, (source.n_rows or 0, *source.row_shape))
+    return source.as_stored()
+
+
+def _check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
+    """Check what is in memory by scikit-learn's rules."""
     try:
         # What is neither an array nor nested lists is left to scikit-learn, as a table.
         if (np.ndim(X) if isinstance(X, list | tuple) else getattr(X, "ndim", 2)) < 3:
-            rows = validate_data(estimator, X, dtype="numeric", reset=reset)
-            return rows if reset else rows.reshape(-1, *estimator.input_shape_)
+            return np.asarray(validate_data(estimator, X, dtype="numeric", reset=reset))
         images = check_array(X, dtype="numeric", allow_nd=True, input_name="X", estimator=estimator)
     except ValueError as error:
         raise InputError(str(error)) from error
@@ -38,7 +45,6 @@ def read_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
             "reshape it"
         )
     if reset:
-        _check_channels(estimator, images.shape)
         estimator.n_features_in_ = int(np.prod(images.shape[1:]))
         vars(estimator).pop("feature_names_in_", None)  # of a table that was fitted before
     elif images.shape[1:] != estimator.input_shape_:
@@ -116,25 +122,34 @@ class InputScale:
     def columns(cls, X: np.ndarray) -> InputScale:
         """Standardise every column; constant ones become zero."""
         # A column of huge values overflows its squares in float64: scale it down first.
-        size = np.abs(X).max(axis=0).astype(np.float64)
+        ends = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        size = np.maximum(*map(np.abs, ends))
         size[size == 0] = 1.0
-        small = X / size
-        deviation = small.std(axis=0, dtype=np.float64)
+        mean = column_sums(X, lambda rows: rows / size) / len(X)
+        squares = column_sums(X, lambda rows: np.square(rows / size - mean))
+        deviation = np.sqrt(squares / len(X))
         # What is left of a constant column is rounding error.
         deviation[deviation < 1e-7] = 1.0
-        return cls(small.mean(axis=0, dtype=np.float64) * size, deviation * size)
+        return cls(mean * size, deviation * size)
 
     def apply(self, X: np.ndarray) -> Tensor:
-        """Return the network's float32 tensor."""
-        if self.offset.any() or not np.all(self.scale == 1.0):
-            X = (X - self.offset) / self.scale
-        x = torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
-        if not bool(x.isfinite().all()):
-            raise InputError(
-                "X must fit into float32 after scaling, got values beyond its range; "
-                "rescale or clip the extreme values"
-            )
+        """Return the network's float32 tensor; only a few rows at a time are in float64."""
+        x = torch.empty(X.shape, dtype=torch.float32)
+        size = max(1, BLOCK_NUMBERS // max(1, X[:1].size))
+        for start in range(0, len(X), size):
+            part = x[start : start + size]
+            part.numpy()[:] = self._scaled(X[start : start + size])
+            if not bool(part.isfinite().all()):
+                raise InputError(
+                    "X must fit into float32 after scaling, got values beyond its range; "
+                    "rescale or clip the extreme values"
+                )
         return x
+
+    def _scaled(self, X: np.ndarray) -> np.ndarray:
+        if not self.offset.any() and np.all(self.scale == 1.0):
+            return X
+        return np.asarray((X - self.offset) / self.scale)
 
     def undo(self, x: Tensor) -> np.ndarray:
         """Return values in the user's units."""
