@@ -1,4 +1,4 @@
-"""The command takes the way that Python takes: the same models, within the same memory, read once."""
+"""The command goes the way of Python: the same models, within the same memory, read once."""
 
 from __future__ import annotations
 
