@@ -50,10 +50,39 @@ def test_importing_torch_does_not_need_the_estimators() -> None:
     assert loaded.strip() == "False"
 
 
-def test_public_names() -> None:
-    for name in tell.__all__:
+CONTENTS = """
+    ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
+    DivergedError DriftWarning FastRecipe InputError MissingDependencyError ModelFileError
+    NotFittedError PaperRecipe ParameterError Recipe TELL TellError TellWarning __version__
+    evaluate explain load open_source report
+"""
+
+
+def test_the_package_is_a_table_of_contents() -> None:
+    assert dir(tell) == sorted(tell.__all__) == sorted(CONTENTS.split())
+    for name in set(tell.__all__) - {"__version__"}:
         assert getattr(tell, name).__name__ == name
-        assert name in dir(tell)
-    assert tell.DeepTELL.__name__ == "DeepTELL"
     with pytest.raises(AttributeError, match="no attribute 'KMeans'"):
         tell.KMeans  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_explain_and_report_stay_functions_after_their_modules_load() -> None:
+    code = (
+        "import tell, tell.explanations.facts, tell.explanations.html_report, tell.cli.explain; "
+        "print(callable(tell.explain), callable(tell.report), callable(tell.explanations.report))"
+    )
+    assert run(code).strip() == "True True True"
+
+
+def test_every_error_and_warning_is_a_public_name() -> None:
+    from tell import exceptions
+
+    own = {n for n, kind in vars(exceptions).items() if getattr(kind, "__mro__", None)}
+    assert own <= set(tell.__all__)
+
+
+def test_no_recipe_is_loaded_before_it_is_asked_for() -> None:
+    code = (
+        "import sys, tell; tell.explain, tell.report; print('tell.estimators.deep' in sys.modules)"
+    )
+    assert run(code).strip() == "False"

@@ -1,6 +1,7 @@
 """Interpretable neural clustering: k-means as a neural layer that can say why.
 
 Names load on first use, so that `import tell` costs nothing and `tell --help` answers at once.
+`dir(tell)` is the table of contents.
 """
 
 from __future__ import annotations
@@ -10,37 +11,80 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ClusterLayer": "tell.core.layer",
-    "ClusterOutput": "tell.core.layer",
-    "TELL": "tell.estimators",
-    "DeepTELL": "tell.estimators",
-    "load": "tell.estimators",
-    "NotFittedError": "tell.estimators",
-    "evaluate": "tell.metrics",
-}
+if TYPE_CHECKING:
+    from tell.contract import ClusterModel
+    from tell.core.layer import ClusterLayer, ClusterOutput
+    from tell.data.sources import open_source
+    from tell.estimators import TELL, DeepTELL, NotFittedError, load
+    from tell.estimators.deep.recipes.graph import FastRecipe
+    from tell.estimators.deep.recipes.paper import PaperRecipe
+    from tell.estimators.deep.recipes.recipe import Recipe
+    from tell.exceptions import (
+        ConvergenceWarning,
+        DataUnavailableError,
+        DivergedError,
+        DriftWarning,
+        InputError,
+        MissingDependencyError,
+        ModelFileError,
+        ParameterError,
+        TellError,
+        TellWarning,
+    )
+    from tell.explanations import explain, report
+    from tell.metrics import evaluate
 
 __all__ = [
     "TELL",
     "ClusterLayer",
+    "ClusterModel",
     "ClusterOutput",
+    "ConvergenceWarning",
+    "DataUnavailableError",
     "DeepTELL",
+    "DivergedError",
+    "DriftWarning",
+    "FastRecipe",
+    "InputError",
+    "MissingDependencyError",
+    "ModelFileError",
     "NotFittedError",
+    "PaperRecipe",
+    "ParameterError",
+    "Recipe",
+    "TellError",
+    "TellWarning",
+    "__version__",
     "evaluate",
+    "explain",
     "load",
+    "open_source",
+    "report",
 ]
 
-if TYPE_CHECKING:
-    from tell.core.layer import ClusterLayer, ClusterOutput
-    from tell.estimators import TELL, DeepTELL, NotFittedError, load
-    from tell.metrics import evaluate
+_ELSEWHERE = {
+    "ClusterLayer": "tell.core.layer",
+    "ClusterModel": "tell.contract",
+    "ClusterOutput": "tell.core.layer",
+    "DeepTELL": "tell.estimators",
+    "FastRecipe": "tell.estimators",
+    "NotFittedError": "tell.estimators",
+    "PaperRecipe": "tell.estimators",
+    "Recipe": "tell.estimators.deep.recipes.recipe",
+    "TELL": "tell.estimators",
+    "evaluate": "tell.metrics",
+    "explain": "tell.explanations",
+    "load": "tell.estimators",
+    "open_source": "tell.data.sources",
+    "report": "tell.explanations",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'tell' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'tell' has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE.get(name, "tell.exceptions")), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted(__all__)

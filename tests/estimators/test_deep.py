@@ -67,11 +67,13 @@ def test_every_input_shape(shape: tuple[int, ...]) -> None:
     assert model.n_features_in_ == np.prod(shape)
     assert model.labels_.shape == model.predict(X).shape == (60,)
     assert np.array_equal(model.labels_, model.predict(X))
-    Z = model.transform(X)
+    Z = model.embed(X)
     assert Z.shape == (60, 10)
+    assert model.transform(X).shape == (60, 3)
+    assert list(model.get_feature_names_out()) == ["deeptell0", "deeptell1", "deeptell2"]
     np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-5)
-    assert model.inverse_transform(Z).shape == X.shape
-    assert model.decode_centers().shape == (3, *shape)
+    assert model.decode(Z).shape == X.shape
+    assert model.centers_in_units().shape == (3, *shape)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
     assert model.score(X) == pytest.approx(-model.loss_, rel=1e-4)
     assert model.cluster_sizes_.sum() == 60
@@ -82,7 +84,7 @@ def test_flat_rows_are_taken_for_images_of_the_fitted_shape(fitted: DeepTELL) ->
 
 
 def test_decoded_values_are_in_the_units_of_the_data(fitted: DeepTELL) -> None:
-    decoded = fitted.inverse_transform(fitted.transform(IMAGES))
+    decoded = fitted.decode(fitted.embed(IMAGES))
     assert 1 < decoded.max() <= 16
     assert decoded.min() >= 0
 
@@ -123,7 +125,7 @@ def test_other_shapes_are_refused_after_fit(fitted: DeepTELL) -> None:
         with pytest.raises(InputError):
             fitted.predict(X)
     with pytest.raises(InputError, match="Z must have 10 columns, got 3"):
-        fitted.inverse_transform(np.zeros((2, 3)))
+        fitted.decode(np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_files_and_names_are_read(tmp_path: Path) -> None:
 def test_extreme_columns_are_standardised() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3)) * [1e-300, 1.0, 1e300]
     model = DeepTELL(2, recipe=QUICK, random_state=0).fit(X)
-    np.testing.assert_allclose(model.transform(X).std(), model.transform(X).std())
+    np.testing.assert_allclose(model.embed(X).std(), model.embed(X).std())
     assert np.isfinite(model.loss_)
 
 
@@ -295,15 +297,18 @@ def test_an_encoder_alone_has_no_reconstruction_loss() -> None:
     assert torch.equal(encoder[1].weight, before)  # the option is not trained, a copy is
     assert model.cluster_centers_.shape == (3, 5)
     assert all("reconstruction" not in line for line in model.history_)
+    assert not model.can_decode
+    assert model.centers_in_units() is None
+    assert model.describe().minimised == ("distil",)
     with pytest.raises(ParameterError, match="needs a decoder"):
-        model.decode_centers()
+        model.decode(model.cluster_centers_)
 
 
 def test_a_pair_of_modules_reconstructs() -> None:
     model = DeepTELL(3, encoder=OwnEncoder(), decoder=own_decoder(), recipe=QUICK)
     model.fit(IMAGES / 16)
     assert model.history_[0]["reconstruction"] > 0
-    assert model.decode_centers().shape == (3, 8, 8)
+    assert model.centers_in_units().shape == (3, 8, 8)
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -321,7 +326,7 @@ def test_saved_and_loaded_model_is_the_same(fitted: DeepTELL, tmp_path: Path) ->
     assert loaded.metadata_ == {"data": "digits"}
     for method in ("predict", "predict_proba", "transform"):
         assert np.array_equal(getattr(loaded, method)(IMAGES), getattr(fitted, method)(IMAGES))
-    assert np.array_equal(loaded.decode_centers(), fitted.decode_centers())
+    assert np.array_equal(loaded.centers_in_units(), fitted.centers_in_units())
     for name in ("loss_", "history_", "runs_", "n_iter_", "n_features_in_", "input_shape_"):
         assert getattr(loaded, name) == getattr(fitted, name), name
     assert np.array_equal(loaded.labels_, fitted.labels_)

@@ -116,7 +116,7 @@ def test_a_network_that_comes_back_the_same_is_kept(tmp_path: Path) -> None:
 def test_tied_weights_are_kept(tmp_path: Path) -> None:
     model = DeepTELL(3, encoder=TiedEnc(), recipe=QUICK, random_state=0).fit(IMAGES)
     loaded = reload(model, tmp_path / "model")
-    np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+    np.testing.assert_array_equal(loaded.embed(IMAGES), model.embed(IMAGES))
 
 
 def test_a_decoder_tied_to_the_encoder_stays_tied(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_decoder_tied_to_the_encoder_stays_tied(tmp_path: Path) -> None:
     assert not torch.equal(model.encoder_[0].linear.weight, before)
     assert model.decoder_.encoder is model.encoder_[0]
     loaded = reload(model, tmp_path / "model")
-    np.testing.assert_array_equal(loaded.decode_centers(), model.decode_centers())
+    np.testing.assert_array_equal(loaded.centers_in_units(), model.centers_in_units())
     model.partial_fit(IMAGES, encoder=True)
     assert model.decoder_.encoder is model.encoder_[0]
 
@@ -229,14 +229,14 @@ def test_a_decoder_may_give_rows_of_another_shape(shape: tuple[int, ...]) -> Non
         )
     usual, reshaped = (model.history_[-1]["reconstruction"] for model in models)
     assert reshaped == pytest.approx(usual)
-    np.testing.assert_allclose(*(model.decode_centers() for model in models))
+    np.testing.assert_allclose(*(model.centers_in_units() for model in models))
 
 
 def test_a_flat_decoder_behind_a_perceptron_gives_the_units_of_the_data() -> None:
     model = DeepTELL(
         3, encoder="mlp", embedding_dim=5, decoder=Reshaped(64), recipe=QUICK, random_state=0
     ).fit(IMAGES)
-    assert model.decode_centers().shape == (3, 8, 8)
+    assert model.centers_in_units().shape == (3, 8, 8)
 
 
 @pytest.mark.parametrize(

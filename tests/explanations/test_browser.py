@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tell.explanations import Explanation, write_report
+from tell.explanations import Explanation
+from tell.explanations import report as write
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -36,7 +37,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(params=["wine_facts", "digits_facts"])
 def report(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write_report(request.getfixturevalue(request.param), tmp_path / "report.html")
+    return write(request.getfixturevalue(request.param), tmp_path / "report.html")
 
 
 class Visit:
@@ -176,7 +177,7 @@ def test_hostile_names_do_nothing(browser: Any, tmp_path: Path) -> None:
     labels = np.array(names)[np.arange(40) % 3]
     model = KMeans(2, n_init=1, random_state=0).fit(X)
     facts: Explanation = explain(model, X, labels, feature_names=names, map_method="pca")
-    visit = Visit(browser, write_report(facts, tmp_path / "report.html", title=names[1]))
+    visit = Visit(browser, write(facts, tmp_path / "report.html", title=names[1]))
     visit.page.focus("#map-canvas")
     for key in ("ArrowRight", "Enter"):
         visit.page.keyboard.press(key)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tell.contract import unit
 from tell.explanations import Explanation
-from tell.explanations.view import unit
 
 
 def test_attributions_are_complete(deep_facts: Explanation) -> None:
@@ -28,10 +28,10 @@ def test_the_way_leads_over_the_boundary_to_the_other_centre(
     assert found.path is not None
     assert found.path.shape == (9, 64)
     centers = unit(deep.model.cluster_centers_.astype(float))
-    ends = deep.model.decode_centers().reshape(10, -1)
+    ends = deep.model.centers_in_units().reshape(10, -1)
     np.testing.assert_allclose(found.path[-1], ends[found.cluster], atol=1e-4)
-    start = unit(deep.model.transform(deep.X[3:4]).astype(float))
-    own = deep.model.inverse_transform(start).reshape(-1)
+    start = unit(deep.model.embed(deep.X[3:4]).astype(float))
+    own = deep.model.decode(start).reshape(-1)
     np.testing.assert_allclose(found.path[0], own, atol=1e-4)
     direction = centers[found.cluster] - centers[point.cluster]
     height = -float(direction @ start[0]) / float(np.linalg.norm(direction))

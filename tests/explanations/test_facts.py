@@ -85,20 +85,6 @@ def test_the_four_parts_hold_the_models_own_numbers(wine: Any, wine_facts: Expla
     np.testing.assert_allclose(np.diag(model.similarity), 1)
 
 
-def test_theorem_two_stands_beside_the_loss(wine: Any, wine_facts: Explanation) -> None:
-    found = wine_facts.model.guarantee
-    assert found is not None
-    assert len(found.bound) == len(wine.model.history_)
-    assert list(found.bound) == sorted(found.bound, reverse=True)
-    assert found.bound[-1] > found.limit
-    squared = wine.model.transform(wine.X) ** 2
-    assert found.epsilon == pytest.approx(2 * squared.max(), rel=1e-4)
-    # (‖W_1 − W*‖² + T ℓ²) / (2 T ℓ / ε) with ‖W_1 − W*‖² = 16 k and ℓ² = 0.04 k
-    steps = len(found.bound)
-    by_hand = found.epsilon * (48 + 0.12 * steps) / (2 * steps * 0.12**0.5)
-    assert found.bound[-1] == pytest.approx(by_hand)
-
-
 def test_a_row_of_zeros_on_the_sphere_is_explained(digits: Any) -> None:
     X = np.vstack([digits.X[:50], np.zeros((1, 64), np.float32)])
     facts = explain(digits.model, X, rows=[50], map_method=None)
@@ -206,10 +192,9 @@ def test_the_stated_loss_is_that_of_the_formula(
     assert facts.loss == pytest.approx(model.loss_, rel=1e-5)
 
 
-def test_one_place_on_the_sphere_has_no_guarantee() -> None:
+def test_one_place_on_the_sphere_is_explained() -> None:
     X = load_iris().data[:, :1]
     facts = explain(TELL(1, random_state=0).fit(X), X)
-    assert facts.model.guarantee is None
     assert facts.clusters[0].summary == "holds all rows"
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from tell import TELL
+from tell.adapter import KMeansAdapter
+from tell.contract import AffineInput, unit
 from tell.explanations import Explanation, explain
 from tell.explanations.boundary import nearest_in_cell
 from tell.explanations.points import margin_contributions
-from tell.explanations.view import ModelView, unit, view_model
+from tell.explanations.view import ModelView, view_model
 
 
 def layer_input(model: TELL, X: Any) -> Any:
@@ -75,8 +79,10 @@ def test_the_counterfactual_flips_the_model_and_nothing_shorter_does(
 
 
 def make_view(centers: Any, geometry: str = "euclidean") -> ModelView:
-    centers = unit(np.asarray(centers)) if geometry == "sphere" else np.asarray(centers)
-    return ModelView(None, "other", geometry, centers, None, None, 0.0)
+    model = KMeansAdapter(SimpleNamespace(cluster_centers_=np.asarray(centers), predict=None))
+    about = replace(model.describe(), geometry=geometry)
+    centers = unit(model.cluster_centers_) if geometry == "sphere" else model.cluster_centers_
+    return ModelView(model, about, AffineInput(), centers)
 
 
 def test_a_third_cluster_in_between_is_walked_around() -> None:
@@ -153,7 +159,7 @@ def test_no_cluster_at_all_is_nearer_than_the_smallest_change(wine: Any, geometr
     facts = explain(model, wine.values, rows=range(178), map_method=None, quality=False)
     elsewhere = 0
     for point in facts.points:
-        row = view.scaled(wine.values[point.row][None])[0]
+        row = view.path.apply(wine.values[point.row][None])[0]
         ways = [
             float(np.linalg.norm(nearest_in_cell(view, row, k) - row))
             for k in range(6)

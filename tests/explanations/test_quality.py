@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 from tell.explanations import explain, quality
 from tell.explanations.facts import Explanation
-from tell.explanations.report import render_report
+from tell.explanations.html_report import render_report
 
 
 def facts_of(case: Any, **options: Any) -> Explanation:

@@ -13,9 +13,8 @@ import pytest
 from sklearn.cluster import KMeans
 
 from tell import TELL
-from tell.explanations import Explanation, compare, explain, write_report
-from tell.explanations import report as report_module
-from tell.explanations.report import render_report
+from tell.explanations import Explanation, compare, explain, html_report, report
+from tell.explanations.html_report import render_report
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -107,15 +106,15 @@ def test_changes_and_command_are_told(wine: Any, wine_facts: Explanation) -> Non
 def test_a_failed_write_leaves_the_old_report(
     wine_facts: Explanation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_report(wine_facts, tmp_path / "deep" / "report.html")
+    path = report(wine_facts, tmp_path / "deep" / "report.html")
     before = path.read_bytes()
 
     def fail(*_: Any, **__: Any) -> str:
         return "half\ud800"  # cannot be written as UTF-8
 
-    monkeypatch.setattr(report_module, "render_report", fail)
+    monkeypatch.setattr(html_report, "render_report", fail)
     with pytest.raises(UnicodeEncodeError):
-        write_report(wine_facts, path)
+        report(wine_facts, path)
     assert path.read_bytes() == before
     assert [child.name for child in path.parent.iterdir()] == ["report.html"]
 
@@ -123,7 +122,7 @@ def test_a_failed_write_leaves_the_old_report(
 @pytest.mark.slow
 def test_mnist_fits_in_eight_megabytes(tmp_path: Path) -> None:
     model = TELL(10, random_state=0).fit("mnist")
-    path = write_report(explain(model, "mnist", map_method="pca"), tmp_path / "report.html")
+    path = report(explain(model, "mnist", map_method="pca"), tmp_path / "report.html")
     assert path.stat().st_size < 8_000_000
 
 
@@ -151,7 +150,7 @@ def test_large_colour_images_shrink_and_stay_small(tmp_path: Path) -> None:
     X = (0.7 * shades[np.arange(400) % 3] + noise).reshape(400, -1).astype(np.float32)
     model = KMeans(3, n_init=1, random_state=0).fit(X)
     facts = explain(model, X, shape=(3, 48, 48), map_method="pca", quality=False)
-    path = write_report(facts, tmp_path / "report.html")
+    path = report(facts, tmp_path / "report.html")
     assert path.stat().st_size < 8_000_000
     assert "image/webp" in path.read_text(encoding="utf-8")
 

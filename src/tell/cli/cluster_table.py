@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from tell.cli.console import out, say, table
 
 if TYPE_CHECKING:
+    from tell.contract import ClusterModel, Floats, Ints, Reals
     from tell.data.chunks import Chunk
+
+    Labels = NDArray[np.generic]
+    #: What is known of one cluster, by name.
+    Entry = dict[str, float | None]
 
 MOST_SHOWN = 20
 
@@ -30,10 +35,10 @@ class Assessment:
     y : ndarray of shape (n,) or None
     """
 
-    sizes: NDArray[np.int64]
-    spread: NDArray[np.float64]
+    sizes: Ints
+    spread: Floats
     labels: NDArray[np.int32]
-    y: NDArray[Any] | None
+    y: Labels | None
 
     def metrics(self) -> dict[str, float] | None:
         """Score the labels of the rows whose class is known."""
@@ -46,29 +51,14 @@ class Assessment:
         return evaluate(self.y[known], self.labels[known]).as_dict()
 
 
-def distances(model: Any, X: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-    """Distance of each row to each centre, in the space where the model clusters; (n, k)."""
-    if not hasattr(model, "encoder_"):
-        return np.asarray(model.transform(X))
-    from sklearn.metrics import pairwise_distances
-
-    # A deep model transforms to its embedding, where the centres are.
-    return np.asarray(pairwise_distances(model.transform(X), model.cluster_centers_))
-
-
-def on_sphere(model: Any) -> bool:
-    """Whether directions are clustered; deep models always do that."""
-    return bool(getattr(model, "geometry", "sphere") == "sphere")
-
-
-def assess(model: Any, chunks: Iterable[Chunk]) -> Assessment:
+def assess(model: ClusterModel, chunks: Iterable[Chunk]) -> Assessment:
     """Assign every row and see how near it is to its centre."""
     k = len(model.cluster_centers_)
     sizes, total = np.zeros(k, dtype=np.int64), np.zeros(k)
     labels: list[NDArray[np.int32]] = []
-    known: list[NDArray[Any]] = []
+    known: list[Labels] = []
     for chunk in chunks:
-        near = distances(model, chunk.X)
+        near = model.transform(chunk.X)
         label = near.argmin(axis=1).astype(np.int32)
         sizes += np.bincount(label, minlength=k)
         total += np.bincount(label, weights=near.min(axis=1) ** 2, minlength=k)
@@ -81,15 +71,15 @@ def assess(model: Any, chunks: Iterable[Chunk]) -> Assessment:
     )
 
 
-def describe(
-    model: Any, sizes: NDArray[Any], spread: NDArray[np.float64] | None
-) -> list[dict[str, Any]]:
+def describe(model: ClusterModel, sizes: Reals | Ints, spread: Floats | None) -> list[Entry]:
     """One entry per cluster: size, share, how near its members are, and the cluster next to it."""
-    sphere = on_sphere(model)
-    centers = np.asarray(model.cluster_centers_, dtype=np.float64)
-    gaps = np.linalg.norm(centers[:, None, :] - centers[None, :, :], axis=2)
+    from tell.contract import squared_distances
+
+    geometry, centers = model.describe().geometry, model.cluster_centers_
+    sphere = geometry == "sphere"
+    gaps = np.sqrt(squared_distances(centers, centers, geometry))
     np.fill_diagonal(gaps, np.inf)
-    entries = []
+    entries: list[Entry] = []
     for cluster, size in enumerate(sizes):
         nearest = int(gaps[cluster].argmin()) if len(centers) > 1 else None
         gap = None if nearest is None else float(gaps[cluster, nearest])
@@ -120,12 +110,12 @@ def _gap(gap: float | None, sphere: bool) -> dict[str, float | None]:
     return {"angle": float(np.degrees(2 * np.arcsin(min(gap / 2, 1.0))))}
 
 
-def print_clusters(entries: list[dict[str, Any]]) -> None:
+def print_clusters(entries: Sequence[Entry]) -> None:
     """Print the table of clusters; of very many, the largest."""
     shown = entries
     if len(entries) > MOST_SHOWN:
-        largest = sorted(entries, key=lambda entry: -entry["size"])[:MOST_SHOWN]
-        shown = sorted(largest, key=lambda entry: entry["cluster"])
+        largest = sorted(entries, key=lambda entry: -(entry["size"] or 0))[:MOST_SHOWN]
+        shown = sorted(largest, key=lambda entry: entry["cluster"] or 0)
     grid = table(*shown[0])
     for entry in shown:
         grid.add_row(*(_cell(name, value) for name, value in entry.items()))

@@ -12,6 +12,7 @@ from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say
 
 if TYPE_CHECKING:
+    from tell.contract import ClusterModel
     from tell.data.chunks import Chunk, Source
 
 RESTARTS = 10
@@ -42,11 +43,11 @@ def command(
     before = build(10, n_init=RESTARTS, seed=seed, visible=visible)
     after = build(10, deep=True, seed=seed, visible=visible)
     pixels = fit_and_save(before, source, folder / "pixel-model")
-    report = fit_and_save(after, source, folder / "model")
-    report["pixels"] = pixels
-    report["kmeans"] = run_kmeans(source.read(), seed)
-    report["report"] = write_html(after, source, folder / "report.html", visible=visible)
-    print_json(report) if json else print_report(report)
+    found = fit_and_save(after, source, folder / "model")
+    found["pixels"] = pixels
+    found["kmeans"] = run_kmeans(source.read(), seed)
+    found["report"] = write_html(after, source, folder / "report.html", visible=visible)
+    print_json(found) if json else print_found(found)
 
 
 def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
@@ -65,33 +66,33 @@ def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
     }
 
 
-def write_html(model: Any, source: Source, path: Path, *, visible: bool) -> str | None:
+def write_html(model: ClusterModel, source: Source, path: Path, *, visible: bool) -> str | None:
     """Explain the clusters in one HTML file, where the packages for that are installed."""
     from tell.exceptions import MissingDependencyError
-    from tell.explanations import explain, write_report
+    from tell.explanations import explain, report
 
     try:
         facts = explain(model, source, random_state=0, verbose=int(visible))
-        write_report(facts, path, command="tell demo")
+        report(facts, path, command="tell demo")
     except MissingDependencyError as error:
         say(f"no report: {error}")
         return None
     return str(path)
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_found(found: dict[str, Any]) -> None:
     """Show the clusters, the scores beside those of k-means, and what was written."""
     from tell.cli.cluster_table import print_clusters, print_metrics
 
-    out.print(f"[bold]{report['rows']:,} handwritten digits[/], 8 × 8 pixels, into 10 clusters\n")
-    print_clusters(report["clusters"])
+    out.print(f"[bold]{found['rows']:,} handwritten digits[/], 8 × 8 pixels, into 10 clusters\n")
+    print_clusters(found["clusters"])
     out.print("\nagainst the true digits, which no method has seen:")
     scores = {
-        "KMeans, pixels": report["kmeans"]["metrics"],
-        "TELL, pixels": report["pixels"]["metrics"],
-        "DeepTELL, end to end": report["metrics"],
+        "KMeans, pixels": found["kmeans"]["metrics"],
+        "TELL, pixels": found["pixels"]["metrics"],
+        "DeepTELL, end to end": found["metrics"],
     }
     print_metrics(scores)
-    written = [report["model"], report["pixels"]["model"], report["report"]]
+    written = [found["model"], found["pixels"]["model"], found["report"]]
     out.print(f"\nwrote: {', '.join(plain(name) for name in written if name)}", markup=False)
-    out.print(f"next:  tell show {plain(report['model'])}", markup=False)
+    out.print(f"next:  tell show {plain(found['model'])}", markup=False)

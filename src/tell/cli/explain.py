@@ -75,7 +75,7 @@ def command(
     from tell import load
     from tell.cli.rows import held, open_like
     from tell.cli.writers import check_page
-    from tell.explanations import compare, explain, write_report
+    from tell.explanations import compare, explain, report
 
     check_page(target, data)
     fitted = load(model)
@@ -102,7 +102,7 @@ def command(
     if target is None and not (only_rows or json):
         target = Path("report.html")
     if target is not None:
-        write_report(facts, target, comparison=changes, command=_command_line())
+        report(facts, target, comparison=changes, command=_command_line())
         say(f"report written to {target}")
     if json:
         print_json(_as_json(facts, changes))
@@ -138,6 +138,8 @@ def print_explanation(facts: Explanation, changes: Comparison | None, *, only_ro
 
 def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
     """Print why one row is where it is."""
+    from tell.explanations.points import EXACT
+
     out.print(f"[bold]{_text(point.summary)}[/]\n")
     _print_attention(point)
     if point.cluster == point.runner_up:  # the only one
@@ -149,7 +151,7 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
     total = sum(one.amount for one in point.contributions)
     out.print(
         f"\nmargin {point.margin:.6g} = sum of contributions {total:.6g}"
-        + (f" + baseline {point.baseline_margin:.6g}" if point.method != "exact" else "")
+        + (f" + baseline {point.baseline_margin:.6g}" if point.method != EXACT else "")
         + f"   ({point.method}, off by {point.completeness_error:.0e})"
     )
     if point.counterfactual is not None and point.counterfactual.changes and not is_image:
@@ -158,7 +160,7 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
         decoded = (
             f"On the boundary to cluster {cluster}, as the decoder draws this row and that one"
         )
-        out.print(f"\n[bold]{exact if point.method == 'exact' else decoded}[/]")
+        out.print(f"\n[bold]{exact if point.method == EXACT else decoded}[/]")
         grid = table("feature", "now", "needed", text=("feature",))
         for change in point.counterfactual.changes[:n]:
             grid.add_row(_text(change.name), f"{change.before:.4g}", f"{change.after:.4g}")

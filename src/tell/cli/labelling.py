@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.cluster_table import distances as to_centers
 from tell.cli.writers import Columns
 
 
@@ -20,7 +18,7 @@ def assignments(model: Any, X: NDArray[np.float32], *, proba: bool, distances: b
         columns["cluster"][whole] = model.predict(X[whole])
     for name, wanted, compute in (
         ("probability", proba, model.predict_proba),
-        ("distance", distances, partial(to_centers, model)),
+        ("distance", distances, model.transform),
     ):
         if wanted:
             values = np.full((len(X), len(model.cluster_centers_)), np.nan, dtype=np.float32)

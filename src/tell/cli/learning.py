@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.cluster_table import distances
 from tell.cli.console import say
 from tell.cli.rows import kept
 from tell.exceptions import DriftWarning, InputError
@@ -93,7 +92,7 @@ class Learning:
         self.rows += len(X)
 
     def _test(self, X: NDArray[np.float32], y: NDArray[Any] | None) -> None:
-        near = distances(self.model, X)
+        near = self.model.transform(X)
         self._loss += float((near.min(axis=1) ** 2).sum())
         if y is not None:
             self._labels.append(near.argmin(axis=1).astype(np.int32))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -14,23 +13,27 @@ from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_m
 from tell.cli.console import out, plain, table
 from tell.cli.rows import feature_names, kept
 
+if TYPE_CHECKING:
+    from tell.contract import ClusterModel, Reals
+
 # Centres with more columns than this are told by the columns in which they stand out.
 MOST_COLUMNS = 6
 MOST_TOLD = 3
 
 
-def describe_model(model: Any) -> dict[str, Any]:
+def describe_model(model: ClusterModel) -> dict[str, Any]:
     """Everything `tell show` prints but the centres, as data."""
-    known = kept(model)
+    known, about = kept(model), model.describe()
     spread = known.get("spread")
-    sizes = np.asarray(model.cluster_sizes_)
+    sizes = np.zeros(about.n_clusters) if about.sizes is None else about.sizes
     return {
-        "kind": type(model).__name__,
-        "n_clusters": len(model.cluster_centers_),
-        "features": int(model.n_features_in_),
+        "kind": about.kind,
+        "geometry": about.geometry,
+        "n_clusters": about.n_clusters,
+        "features": about.n_features,
         "feature_names": feature_names(model),
-        "settings": model.get_params(),
-        "loss": float(model.loss_),
+        "settings": dict(about.settings),
+        "loss": about.loss,
         "data": known.get("data"),
         "label": known.get("label"),
         "rows_seen": known.get("rows_seen"),
@@ -40,11 +43,6 @@ def describe_model(model: Any) -> dict[str, Any]:
     }
 
 
-def centers_in_units(model: Any) -> NDArray[np.floating[Any]] | None:
-    """The centres in the units of the data; a deep model has them in its own space only."""
-    return np.asarray(model.centers_in_units()) if hasattr(model, "centers_in_units") else None
-
-
 def print_facts(facts: dict[str, Any]) -> None:
     """Print the model in a few lines and its clusters as a table."""
     settings = facts["settings"]
@@ -52,14 +50,14 @@ def print_facts(facts: dict[str, Any]) -> None:
     grid.show_header = False
     for name, value in (
         ("model", f"{facts['kind']}, {facts['n_clusters']} clusters, {facts['features']} columns"),
-        ("geometry", settings.get("geometry", "sphere")),
+        ("geometry", facts["geometry"]),
         ("standardized", "yes" if settings.get("standardize") else None),
         ("half-life", settings.get("half_life")),
         ("learned from", facts["data"]),
         ("rows seen", None if facts["rows_seen"] is None else f"{facts['rows_seen']:,}"),
         ("label column", facts["label"]),
         ("prepared", _prepared(facts["preparation"])),
-        ("loss", f"{facts['loss']:.4g}"),
+        ("loss", None if facts["loss"] is None else f"{facts['loss']:.4g}"),
     ):
         if value is not None:
             grid.add_row(f"[bold]{name}[/]", _text(value))
@@ -89,7 +87,7 @@ def _prepared(preparation: dict[str, Any] | None) -> str | None:
     return "; ".join(words) or None
 
 
-def centers_table(names: list[str] | None, centers: NDArray[np.floating[Any]]) -> Table | None:
+def centers_table(names: list[str] | None, centers: Reals) -> Table | None:
     """All columns of the centres if they are few, else those that set each cluster apart.
 
     Many columns without a name, such as pixels, tell nothing: then there is no table.

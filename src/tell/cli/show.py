@@ -18,16 +18,18 @@ def command(model: options.Model, json: options.Json = False) -> None:
       tell show model --json | jq .clusters
     """
     from tell import load
-    from tell.cli.portrait import centers_in_units, centers_table, describe_model, print_facts
+    from tell.cli.portrait import centers_table, describe_model, print_facts
 
     fitted = load(model)
     facts = describe_model(fitted)
-    centers = centers_in_units(fitted)
+    centers = fitted.centers_in_units()
     if json:
         print_json(facts | {"centers": centers})
         return
     print_facts(facts)
-    grid = None if centers is None else centers_table(facts["feature_names"], centers)
+    grid = None
+    if centers is not None and centers.ndim == 2:  # pictures are for the report
+        grid = centers_table(facts["feature_names"], centers)
     if grid is not None:
         out.print()
         out.print(grid)

@@ -76,9 +76,15 @@ def command(
     from tell import load
     from tell.cli.learning import Learning, learn_all
     from tell.cli.rows import open_like
+    from tell.contract import UpdatableModel
     from tell.exceptions import ParameterError
 
     fitted = load(model)
+    if not isinstance(fitted, UpdatableModel):
+        raise ParameterError(
+            f"{model} must hold a model of tell fit to learn from rows, got a k-means that was "
+            "fitted elsewhere; fit a new model"
+        )
     if half_life is not None:
         if "half_life" not in fitted.get_params():
             raise ParameterError(

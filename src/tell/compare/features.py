@@ -51,4 +51,4 @@ def _model_features(X: NDArray[np.float32], folder: str) -> NDArray[Any]:
             f"{folder} holds a {type(model).__name__}, which learns no features; "
             "give a model of tell fit --deep, or use raw"
         )
-    return np.asarray(model.transform(X.reshape(-1, *model.input_shape_)), dtype=np.float32)
+    return np.asarray(model.embed(X.reshape(-1, *model.input_shape_)), dtype=np.float32)

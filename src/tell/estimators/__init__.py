@@ -9,6 +9,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tell import adapter
+from tell.adapter import KMeansAdapter
 from tell.estimators.tell import TELL
 from tell.estimators.validation import NotFittedError
 from tell.exceptions import ModelFileError
@@ -26,7 +28,7 @@ _DEEP = {
     "FastRecipe": "tell.estimators.deep.recipes.graph",
     "PaperRecipe": "tell.estimators.deep.recipes.paper",
 }
-_KINDS = ("TELL", "DeepTELL")
+_KINDS = ("TELL", "DeepTELL", adapter.KIND)
 
 
 def __getattr__(name: str) -> object:
@@ -35,7 +37,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'tell.estimators' has no attribute {name!r}")
 
 
-def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
+def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL | KMeansAdapter:
     """Read a model that `save` wrote.
 
     Weights are never unpickled. A `DeepTELL` with networks of your own imports and calls the class
@@ -48,6 +50,8 @@ def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL:
         )
     if saved.kind == "TELL":
         return TELL._from_saved(saved)
+    if saved.kind == adapter.KIND:
+        return KMeansAdapter._from_saved(saved)
     from tell.estimators.deep.estimator import DeepTELL
 
     return DeepTELL._from_saved(saved)

@@ -15,9 +15,11 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils import ClassifierTags
 
+from tell.contract import AffineInput, Description, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import ClusterLayer, Geometry
@@ -430,6 +432,57 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if self.geometry == "sphere":
             centers = centers * self.center_lengths_[:, None]
         return self._scaling.undo(centers)
+
+    # --- the contract of every model here: `tell.contract.ClusterModel` ---------------------------
+
+    @property
+    def input_path(self) -> AffineInput:
+        """The scaler alone stands between the columns and the centres."""
+        self._fitted_state()
+        scaling = self._scaling
+        if scaling.offset is None or scaling.scale is None:  # an offset alone is undone again
+            return AffineInput()
+        return AffineInput(scaling.offset.astype(np.float64), scaling.scale.astype(np.float64))
+
+    @property
+    def can_decode(self) -> bool:
+        """The clustered space is that of the columns, scaled."""
+        return True
+
+    def embed(self, X: Any) -> Floats:
+        """Rows where `cluster_centers_` live, (n, d): scaled; of unit length on the sphere."""
+        source = self._open(X)
+        X = source.matrix() if source.in_memory else source.read().X
+        rows = self.input_path.apply(X.toarray() if hasattr(X, "toarray") else X)
+        return (unit(rows) if self.geometry == "sphere" else rows).astype(X.dtype, copy=False)
+
+    def decode(self, Z: Reals) -> Reals:
+        """Points (m, d) of the clustered space in the data's units, as long as they are given."""
+        return self.input_path.undo(np.asarray(Z, np.float64))
+
+    def describe(self) -> Description:
+        """What the model is, as a record."""
+        centers = self._fitted_state().centers
+        names = getattr(self, "feature_names_in_", None)
+        return Description(
+            kind=type(self).__name__,
+            geometry=self.geometry,
+            n_clusters=len(centers),
+            n_features=self.n_features_in_,
+            input_shape=(self.n_features_in_,),
+            feature_names=None if names is None else tuple(map(str, names)),
+            temperature=float(self.temperature),
+            settings=self.get_params(deep=False),
+            minimised=("clustering",),
+            loss=float(self.loss_),
+            sizes=self.cluster_sizes_,
+            runs=tuple(map(Run.of, self.runs_)),
+            history=self.history_,
+        )
+
+    def refit(self, X: Any, random_state: int) -> TELL:
+        """A new model with the same options, fitted to X from this seed."""
+        return clone(self).set_params(random_state=random_state).fit(X)
 
     # --- asking --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""Explanations: facts first (`explain`), then how they are shown (`write_report`, `plots`)."""
+"""Explanations: facts first (`explain`), then how they are shown (`report`, `plots`)."""
 
 from tell.explanations.comparison import Comparison, compare
 from tell.explanations.facts import Explanation, explain
-from tell.explanations.report import write_report
+from tell.explanations.html_report import report
 
-__all__ = ["Comparison", "Explanation", "compare", "explain", "write_report"]
+__all__ = ["Comparison", "Explanation", "compare", "explain", "report"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from tell.explanations.view import Floats, ModelView
+from tell.explanations.view import AffineInput, Floats, ModelView
 
 
 def nearest_other(view: ModelView, squared: Floats, own: int, *, default: int) -> int:
@@ -49,7 +49,9 @@ def nearest_in_cell(view: ModelView, row: Floats, target: int) -> Floats:
     return row + _least_distance(normals, shortfall)
 
 
-def just_inside(view: ModelView, reached: Floats, target: int, length: float) -> Floats:
+def just_inside(
+    view: ModelView, path: AffineInput, reached: Floats, target: int, length: float
+) -> Floats:
     """Go on from the boundary (p,) towards the centre until the model itself says `target`.
 
     A point on the boundary belongs to both clusters, and rounding would decide. `length` is that of
@@ -58,7 +60,7 @@ def just_inside(view: ModelView, reached: Floats, target: int, length: float) ->
     center = view.centers[target] * (length if view.on_sphere else 1.0)
     for share in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
         inside = reached + share * (center - reached)
-        if view.predict(view.unscaled(inside[None]))[0] == target:
+        if view.predict(path.undo(inside[None]))[0] == target:
             break
     return np.asarray(inside)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tell.explanations.labels import main_label
 from tell.explanations.members import Member, members, outliers
 from tell.explanations.scan import Scan
-from tell.explanations.view import Floats, ModelView
+from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
 from tell.explanations.words import percent
 
 #: Effect sizes below this are not named: "small" in Cohen's convention ends at 0.5.
@@ -57,7 +57,7 @@ class ClusterFacts:
     cohesion : mean cosine of the members to their centre on the sphere, else mean distance
     nearest, nearest_distance, nearest_angle : the closest other centre (angle in degrees)
     confused_with, confused_share : the cluster its borderline members lean to, and their share
-    center : (d,) the centre in the data's own units, or None when no decoder can draw it
+    center : (d,) the centre in the data's own units; the members' mean if no decoder can draw it
     features : what sets it apart: those the summary names, then by |W_j − W̄|, strongest first
     effects : (d,) effect size of every column
     prototypes, borderline, outliers : nearest members, least clear ones, unusually far ones
@@ -98,20 +98,16 @@ def describe_clusters(
 
 def centers_in_units(view: ModelView, found: Scan) -> Floats:
     """Centres (k, d) in the data's own units: undone scaler, decoded image, or members' mean."""
-    if view.kind == "deep":
-        if getattr(view.model, "decoder_", None) is None:
-            return found.moments.mean()
-        decoded = np.asarray(view.model.decode_centers(), np.float64)
-        return decoded.reshape(view.n_clusters, -1)
-    if view.kind == "tell":
-        return np.asarray(view.model.centers_in_units(), np.float64)
-    return view.centers
+    centers = view.model.centers_in_units()
+    if centers is None:
+        return found.moments.mean()
+    return np.asarray(centers, np.float64).reshape(view.n_clusters, -1)
 
 
 def _contrast(view: ModelView, centers: Floats, found: Scan) -> Floats:
     # W_j − W̄ says exactly how feature f moves the score of cluster j against the average cluster.
     weight = view.weight_and_bias()[0]
-    if view.kind == "deep":  # the weights live in the embedding: compare decoded centres instead
+    if isinstance(view.path, EncodedInput):  # weights of the embedding: compare drawn centres
         spread = _deviation(found)
         weight = np.divide(centers, spread, out=np.zeros_like(centers), where=spread > 0)
     return np.asarray(weight - weight.mean(axis=0))
@@ -132,8 +128,8 @@ def _describe(
     confused_with, confused_share = _confusion(found, j)
     label, label_share = _main_label(found, j)
     effects, features = _features(found, names, j, center, contrast)
-    # A deep model's weights come from its decoder, which may miss what its rows show.
-    named = name_features(features, by_weight=view.kind != "deep")
+    # Behind an encoder the weights come from a decoder, which may miss what the rows show.
+    named = name_features(features, by_weight=isinstance(view.path, AffineInput))
     features = (*named, *(fact for fact in features if fact not in named))
     share = size / found.n_rows
     facts = (share, None if is_image else named, label, label_share, confused_with)
@@ -239,7 +235,7 @@ def _cohesion(view: ModelView, found: Scan, j: int) -> float:
 def _neighbour(view: ModelView, j: int) -> tuple[int | None, float | None, float | None]:
     if view.n_clusters == 1:
         return None, None, None
-    distance = np.linalg.norm(view.centers - view.centers[j], axis=1)
+    distance = np.sqrt(view.squared_distances(view.centers[j][None]))[0]
     distance[j] = np.inf
     nearest = int(np.argmin(distance))
     lengths = np.linalg.norm(view.centers[[j, nearest]], axis=1).prod()

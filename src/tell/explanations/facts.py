@@ -62,7 +62,7 @@ class SampleFacts:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """All facts; `write_report` and the plots draw them, `to_json` writes them down."""
+    """All facts; `report` and the plots draw them, `to_json` writes them down."""
 
     data: DataFacts
     model: ModelFacts
@@ -161,7 +161,7 @@ def explain(
 
 
 def _input_shape(view: ModelView) -> tuple[int, ...] | None:
-    shape = tuple(getattr(view.model, "input_shape_", ()))
+    shape = view.about.input_shape
     return shape if len(shape) > 1 else None
 
 
@@ -175,8 +175,8 @@ def _describe_data(
 ) -> DataFacts:
     d = found.sample.X.shape[1]
     given = given_names if given_names is not None else own_names
-    named = given is not None or hasattr(view.model, "feature_names_in_")
-    names = feature_names(view.model, given, d, shape)
+    named = given is not None or view.about.feature_names is not None
+    names = feature_names(view.about, given, d, shape)
     return DataFacts(name, found.n_rows, d, names, named, shape, found.y is not None)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tell.explanations.assigned import assign
 from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_other
 from tell.explanations.rows import Block
-from tell.explanations.view import Floats, ModelView
+from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
 from tell.explanations.words import percent, short
+
+#: How contributions were found.
+EXACT, ATTRIBUTED = "exact", "integrated gradients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ class PointFacts:
     """
 
     row: int
-    values: NDArray[Any]
+    values: Reals
     label: str | None
     cluster: int
     runner_up: int
@@ -95,7 +96,7 @@ class PointFacts:
     summary: str
 
 
-def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
+def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Ints) -> Floats:
     """Share of every feature in the margin between clusters j and k: shape of `Z`, (n, p).
 
     (z_f − Ω_kf)² − (z_f − Ω_jf)² = (W_jf − W_kf) z_f + (Ω_kf² − Ω_jf²): the bias is split over the
@@ -103,7 +104,7 @@ def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
 
     Parameters
     ----------
-    view : a linear view (not a deep model)
+    view : of a model whose columns reach the centres exactly
     Z : (n, p) layer rows
     j, k : cluster numbers, one or (n,)
 
@@ -121,28 +122,24 @@ def margin_contributions(view: ModelView, Z: Floats, j: Any, k: Any) -> Floats:
     return 2 * (own - other) * (Z - (own + other) / 2)
 
 
-def linear_reasons(
-    view: ModelView, x: NDArray[Any], j: int, k: int, target: int, names: Sequence[str]
-) -> tuple[tuple[Contribution, ...], Counterfactual | None]:
-    """Exact contributions to j against k, and the way of one row (d,) into cluster `target`."""
-    row = view.scaled(x[None])[0]
-    z = view.layer_rows(x[None])[0]
-    amounts = margin_contributions(view, z[None], j, k)[0]
+def affine_reasons(
+    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int, names: Sequence[str]
+) -> tuple[Floats, Counterfactual | None]:
+    """Exact contributions (d,) to j against k, and the way of one row (d,) to cluster `target`."""
+    amounts = margin_contributions(view, view.layer_rows(x[None]), j, k)[0]
     if j == k:
-        return contributions(names, x, amounts), None
+        return amounts, None
+    row = path.apply(x[None])[0]
     length = float(np.linalg.norm(row)) or 1.0
-    reached = just_inside(view, nearest_in_cell(view, row, target), target, length)
-    after = view.unscaled(reached[None])[0]
+    reached = just_inside(view, path, nearest_in_cell(view, row, target), target, length)
+    after = path.undo(reached[None])[0]
     order = np.argsort(-np.abs(reached - row), kind="stable")
     changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
     distance = float(np.linalg.norm(reached - row))
-    found = Counterfactual(target, distance, distance / length, changes, after)
-    return contributions(names, x, amounts), found
+    return amounts, Counterfactual(target, distance, distance / length, changes, after)
 
 
-def contributions(
-    names: Sequence[str], x: NDArray[Any], amounts: Floats
-) -> tuple[Contribution, ...]:
+def contributions(names: Sequence[str], x: Reals, amounts: Floats) -> tuple[Contribution, ...]:
     """Amounts (d,) as facts, strongest first."""
     order = np.argsort(-np.abs(amounts), kind="stable")
     return tuple(Contribution(names[f], int(f), float(x[f]), float(amounts[f])) for f in order)
@@ -151,7 +148,7 @@ def contributions(
 def describe_point(
     view: ModelView,
     row: int,
-    x: NDArray[Any],
+    x: Reals,
     names: Sequence[str],
     *,
     typical_loss: float,
@@ -169,14 +166,15 @@ def describe_point(
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
     squared = view.squared_distances(view.layer_rows(x[None]))[0]
     target = nearest_other(view, squared, j, default=k)
-    margin, rest, method = float(placed.margin[0]), 0.0, "exact"
-    if view.kind == "deep":
-        from tell.explanations.attribution import deep_reasons
+    margin, rest, method = float(placed.margin[0]), 0.0, EXACT
+    if isinstance(view.path, EncodedInput):
+        from tell.explanations.attribution import encoded_reasons
 
-        amounts, rest, found = deep_reasons(view, x, j, k, target, names, baseline)
-        method, reasons = "integrated gradients", contributions(names, x, amounts)
+        method = ATTRIBUTED
+        amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, names, baseline)
     else:
-        reasons, found = linear_reasons(view, x, j, k, target, names)
+        amounts, found = affine_reasons(view, view.path, x, j, k, target, names)
+    reasons = contributions(names, x, amounts)
     total = sum(one.amount for one in reasons)
     clearness = float(placed.clearness[0])
     temperature = view.temperature or typical_loss
@@ -197,7 +195,7 @@ def describe_point(
         baseline_margin=rest,
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
-        summary=_summary(row, j, k, clearness, reasons, found, is_image, method == "exact"),
+        summary=_summary(row, j, k, clearness, reasons, found, is_image, method == EXACT),
     )
 
 

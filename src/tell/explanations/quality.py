@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,12 @@ from tell.explanations.assigned import Assigned
 from tell.explanations.points import margin_contributions
 from tell.explanations.stability import Stability, measure_stability
 from tell.explanations.surrogate import Surrogate, fit_surrogate
-from tell.explanations.view import Floats, ModelView
+from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
 
 #: Features taken away per row when faithfulness is measured; never more than half of all.
 REMOVED = 3
+#: Rows tried where every reason takes many gradients through an encoder.
+ATTRIBUTED_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ def measure_faithfulness(
     """
     if sample.X.shape[1] == 1:
         return None
-    limit = max_rows if view.kind != "deep" else 32
+    exact = isinstance(view.path, AffineInput)
+    limit = max_rows if exact else ATTRIBUTED_ROWS
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:limit])
     part = sample.take(few[sample.margin[few] > 0])
@@ -95,7 +97,7 @@ def measure_faithfulness(
         return None
     amounts, neutral = _claims(view, part, baseline)
     half, twentieth = (max(1, amounts.shape[1] // part) for part in (2, 20))
-    count = min(REMOVED, half) if view.kind != "deep" else twentieth
+    count = min(REMOVED, half) if exact else twentieth
     named = np.argsort(-amounts, axis=1)[:, :count]
     keys = random.random(amounts.shape)
     np.put_along_axis(keys, named, np.inf, axis=1)  # the same features would prove nothing
@@ -115,19 +117,20 @@ def measure_faithfulness(
     )
 
 
-def _claims(view: ModelView, part: Assigned, baseline: Floats) -> tuple[Floats, NDArray[Any]]:
+def _claims(view: ModelView, part: Assigned, baseline: Floats) -> tuple[Floats, Floats]:
     """Contributions (n, d) and the neutral values (n, d), in the data's own units."""
-    if view.kind == "deep":
-        return _deep_claims(view, part, baseline), np.broadcast_to(baseline, part.X.shape)
+    path = view.path
+    if isinstance(path, EncodedInput):
+        return _attributed(path, part, baseline), np.broadcast_to(baseline, part.X.shape)
     j, k = part.labels, part.runner_up
     amounts = margin_contributions(view, view.layer_rows(part.X), j, k)
     middle = (view.centers[j] + view.centers[k]) / 2
     if view.on_sphere:  # centres have unit length: bring the middle to the length of the row
-        middle = middle * np.linalg.norm(view.scaled(part.X), axis=1, keepdims=True)
-    return amounts, view.unscaled(middle)
+        middle = middle * np.linalg.norm(path.apply(part.X), axis=1, keepdims=True)
+    return amounts, path.undo(middle)
 
 
-def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
+def _attributed(path: EncodedInput, part: Assigned, baseline: Floats) -> Floats:
     from tell.explanations.attribution import integrated_gradients
 
     amounts = np.zeros(part.X.shape)
@@ -135,13 +138,13 @@ def _deep_claims(view: ModelView, part: Assigned, baseline: Floats) -> Floats:
     for j, k in np.unique(pairs, axis=0):
         rows = np.flatnonzero(np.all(pairs == (j, k), axis=1))
         amounts[rows] = integrated_gradients(
-            view, part.X[rows], int(j), int(k), baseline, n_steps=32
+            path, part.X[rows], int(j), int(k), baseline, n_steps=32
         )[0]
     return amounts
 
 
 def _lost_margin(
-    view: ModelView, part: Assigned, neutral: NDArray[Any], removed: NDArray[Any]
+    view: ModelView, part: Assigned, neutral: Floats, removed: NDArray[np.intp]
 ) -> Floats:
     """Loss of margin (n,) when the columns `removed` (n, m) turn neutral."""
     X = np.array(part.X, np.float64)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tell.explanations.assigned import Assigned, assign
 from tell.explanations.rows import Block
-from tell.explanations.view import Floats, Ints, ModelView, view_model
+from tell.explanations.view import EncodedInput, Floats, Ints, ModelView, view_model
 
 #: Features per cluster that are compared.
 NAMED = 3
@@ -36,8 +36,8 @@ class Repeat:
 class Stability:
     """Under resampling (another half of the rows) and under another seed.
 
-    A deep model is not refitted for its own explanation: there both are None and only
-    `resampled_features` is known, with the model held fixed.
+    A model with an encoder is not refitted for its own explanation, and one without a seed cannot
+    be: there both are None and only `resampled_features` is known, with the model held fixed.
     """
 
     resampling: Repeat | None
@@ -54,10 +54,11 @@ def measure_stability(
     halves = [np.sort(random.permutation(len(few))[: len(few) // 2]) for _ in range(n_refits)]
     fixed = float(np.mean([_renamed(few, few.take(half), view.n_clusters) for half in halves]))
     # A model without a seed cannot be fitted again with another one.
-    seeded = hasattr(view.model, "get_params") and "random_state" in view.model.get_params()
-    if view.kind == "deep" or not seeded or len(halves[0]) <= view.n_clusters:
+    seeded = "random_state" in view.about.settings
+    encoded = isinstance(view.path, EncodedInput)
+    if encoded or not seeded or len(halves[0]) <= view.n_clusters:
         return Stability(None, None, fixed)
-    own = view.model.get_params()["random_state"]  # the same seed would only repeat the model
+    own = view.about.settings["random_state"]  # the same seed would only repeat the model
     others = itertools.islice((s for s in itertools.count(seed + 1) if s != own), n_refits)
     return Stability(
         resampling=_repeat(view, few, ((half, seed) for half in halves), n_refits),
@@ -68,14 +69,14 @@ def measure_stability(
 
 def _repeat(
     view: ModelView, few: Assigned, trials: Iterable[tuple[Ints | None, int]], n_refits: int
-) -> Repeat:
-    from sklearn.base import clone
+) -> Repeat | None:
     from sklearn.metrics import adjusted_rand_score
 
     agreement, features = [], []
     for rows, seed in trials:
-        refit = clone(view.model).set_params(random_state=seed)
-        refit.fit(few.X if rows is None else few.X[rows])
+        refit = view.model.refit(few.X if rows is None else few.X[rows], seed)
+        if refit is None:
+            return None
         again = view_model(refit)
         labels = assign(again, Block(few.X, None, few.rows)).labels
         agreement.append(adjusted_rand_score(few.labels, labels))

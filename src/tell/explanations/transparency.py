@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from tell.explanations.guarantee import Guarantee, guarantee
+from tell.contract import Record, Run
 from tell.explanations.scan import Scan
-from tell.explanations.view import Floats, ModelView
+from tell.explanations.view import EncodedInput, Floats, ModelView
 from tell.explanations.words import percent
 
+CLUSTERING = "clustering"
+# Terms of an objective beside it, in words.
+_TERMS = {
+    "reconstruction": "the reconstruction error (how far the decoder's picture of a row is off)",
+    "distil": "the cross-entropy of its assignment to a partition of the neighbour graph",
+}
 # What a record of an epoch holds beside losses and metrics.
 _NOT_CURVES = ("epoch", "iteration", "step", "rows", "rate", "seconds")
 
@@ -28,16 +33,6 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One restart; the run with the smallest clustering loss is chosen."""
-
-    seed: int | None
-    loss: float
-    n_iter: int | None
-    chosen: bool
-
-
-@dataclass(frozen=True, eq=False)
 class ModelFacts:
     """The model as it decides.
 
@@ -50,7 +45,6 @@ class ModelFacts:
     runs : restarts and the choice between them
     parameters : the options it was made with, as text
     similarity : (k, k) cosines between centres on the sphere, else distances
-    guarantee : theorem 2 with this model's numbers, where it applies
     """
 
     kind: str
@@ -64,35 +58,31 @@ class ModelFacts:
     runs: tuple[Run, ...]
     parameters: Mapping[str, str]
     similarity: Floats
-    guarantee: Guarantee | None
 
 
 def describe_model(view: ModelView, found: Scan) -> ModelFacts:
     """Facts of the model, with the loss over the scanned rows."""
     loss = float(found.moments.squared.sum() / found.n_rows)
-    history = read_history(getattr(view.model, "history_", ()))
-    steps = len(history.get("loss", ()))
     return ModelFacts(
-        kind=type(view.model).__name__,
+        kind=view.about.kind,
         geometry=view.geometry,
         n_clusters=view.n_clusters,
         n_features=found.sample.X.shape[1],
         temperature=view.temperature,
         loss=loss,
         parts=(_input(view, found), _weight(view), _activation(view, found), _loss(view, loss)),
-        history=history,
-        runs=_runs(getattr(view.model, "runs_", ())),
-        parameters=_parameters(view.model),
+        history=read_history(view.about.history),
+        runs=view.about.runs,
+        parameters={name: repr(value)[:80] for name, value in view.about.settings.items()},
         similarity=_similarity(view),
-        guarantee=guarantee(view, view.layer_rows(found.sample.X), steps),
     )
 
 
 def _input(view: ModelView, found: Scan) -> Part:
     steps = []
-    if view.kind == "deep":
+    if isinstance(view.path, EncodedInput):
         steps.append("an encoder turns every row into an embedding")
-    if view.mean is not None:
+    elif view.path.scale is not None:
         steps.append("every column is centred and divided by its standard deviation")
     if view.on_sphere:
         steps.append("every row is brought to unit length, so that only its direction counts")
@@ -160,12 +150,27 @@ def _loss(view: ModelView, loss: float) -> Part:
     return Part(
         "Loss",
         f"{every} {distance}",
-        "The squared distance of each row to its centre: the loss of k-means, and nothing else.",
+        _minimised(view),
         tuple(numbers),
     )
 
 
-def read_history(records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+def _minimised(view: ModelView) -> str:
+    """What the loss is, and what part it had in the training, as the model describes it."""
+    terms = view.about.minimised
+    encoded = isinstance(view.path, EncodedInput)
+    distance = f"The squared distance of each {'embedded row' if encoded else 'row'} to its centre"
+    if terms == (CLUSTERING,):
+        return f"{distance}: the loss of k-means{'' if encoded else ', and nothing else'}."
+    others = " and ".join(_TERMS.get(term, term) for term in terms if term != CLUSTERING)
+    if not others:
+        return f"{distance}. What {view.about.kind} minimised when it was fitted is not known here."
+    if CLUSTERING in terms:
+        return f"{distance}. Training minimised it together with {others}."
+    return f"{distance}, by which runs are compared. Training minimised {others} instead."
+
+
+def read_history(records: Sequence[Record]) -> dict[str, tuple[float, ...]]:
     """Turn one record per epoch into one curve per number.
 
     >>> read_history([{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 1.5, "note": "x"}])
@@ -174,32 +179,13 @@ def read_history(records: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float,
     curves: dict[str, tuple[float, ...]] = {}
     for name in dict.fromkeys(name for record in records for name in record):
         values = [record[name] for record in records if record.get(name) is not None]
-        numeric = all(isinstance(value, int | float | np.number) for value in values)
-        if values and numeric and name not in _NOT_CURVES:
-            curves[str(name)] = tuple(map(float, values))
+        numbers = [float(value) for value in values if isinstance(value, int | float | np.number)]
+        if numbers and len(numbers) == len(values) and name not in _NOT_CURVES:
+            curves[str(name)] = tuple(numbers)
     return curves
-
-
-def _runs(records: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
-    return tuple(
-        Run(
-            seed=None if record.get("seed") is None else int(record["seed"]),
-            loss=float(record["loss"]),
-            n_iter=None if record.get("n_iter") is None else int(record["n_iter"]),
-            chosen=bool(record.get("chosen", False)),
-        )
-        for record in records
-    )
-
-
-def _parameters(model: Any) -> dict[str, str]:
-    if not hasattr(model, "get_params"):
-        return {}
-    return {name: repr(value)[:80] for name, value in model.get_params(deep=False).items()}
 
 
 def _similarity(view: ModelView) -> Floats:
     if view.on_sphere:
         return view.centers @ view.centers.T
-    difference = view.centers[:, None] - view.centers[None]
-    return np.asarray(np.linalg.norm(difference, axis=2))
+    return np.sqrt(view.squared_distances(view.centers))

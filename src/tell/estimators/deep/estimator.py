@@ -18,10 +18,12 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils import Tags, check_array
 from torch import Tensor, nn
 
+from tell.contract import Description, EncodedInput, Floats, Reals, Run, squared_distances
 from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
@@ -121,8 +123,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     >>> model = DeepTELL(10, epochs=2, random_state=0).fit(images)
     >>> model.predict(images[:3]).shape, model.transform(images[:3]).shape
     ((3,), (3, 10))
-    >>> model.decode_centers().shape
-    (10, 8, 8)
+    >>> model.embed(images[:3]).shape, model.centers_in_units().shape
+    ((3, 10), (10, 8, 8))
     """
 
     stream_: list[dict[str, Any]]
@@ -221,10 +223,38 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         return torch.softmax(scores / temperature, dim=1).cpu().numpy()
 
     def transform(self, X: Any) -> np.ndarray:
+        """Return the distances of the embedded rows to all centres (n, n_clusters)."""
+        model = self._model()
+        squared = squared_distances(self.embed(X), self.cluster_centers_, model.layer.geometry)
+        return np.sqrt(squared).astype(np.float32)
+
+    # --- the contract of every model here: `tell.contract.ClusterModel` ------------------------
+
+    @property
+    def input_path(self) -> EncodedInput:
+        """The encoder stands between the columns and the centres."""
+        model, shape = self._model(), network_shape(self.input_shape_)
+
+        def tensor(rows: Reals) -> Tensor:
+            x = self.scale_.apply(rows.reshape(-1, *shape))
+            return x.to(model.layer.weight.device)
+
+        def scores(x: Tensor) -> Tensor:
+            model.eval()
+            return model.layer(model.encoder(x)).scores
+
+        return EncodedInput(tensor, scores, self._spread())
+
+    @property
+    def can_decode(self) -> bool:
+        """Whether there is a decoder."""
+        return self._model().decoder is not None
+
+    def embed(self, X: Any) -> np.ndarray:
         """Return the embedding (n, p): unit vectors."""
         return self._embedded(X).cpu().numpy()
 
-    def inverse_transform(self, Z: Any) -> np.ndarray:
+    def decode(self, Z: Any) -> np.ndarray:
         """Return what the decoder makes of embedded points (n, p), in the shape and units of X."""
         model = self._model()
         z = torch.from_numpy(check_array(Z, dtype=np.float32, input_name="Z").copy())
@@ -238,10 +268,36 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         rows = self.scale_.undo(decoded.reshape(-1, *network_shape(self.input_shape_)))
         return rows.reshape(-1, *self.input_shape_)
 
-    def decode_centers(self) -> np.ndarray:
-        """Return what the centres look like, in the shape and units of X."""
-        self._model()
-        return self.inverse_transform(self.cluster_centers_)
+    def centers_in_units(self) -> np.ndarray | None:
+        """Return the centres in the shape and units of X, as the decoder draws them, or None."""
+        return self.decode(self.cluster_centers_) if self.can_decode else None
+
+    def describe(self) -> Description:
+        """Return what the model is, as a record."""
+        model = self._model()
+        names = getattr(self, "feature_names_in_", None)
+        terms = self._recipe().minimised
+        return Description(
+            kind=type(self).__name__,
+            geometry=model.layer.geometry,
+            n_clusters=model.layer.n_clusters,
+            n_features=int(np.prod(self.input_shape_)),
+            input_shape=tuple(self.input_shape_),
+            feature_names=None if names is None else tuple(map(str, names)),
+            temperature=0.0,
+            settings=self.get_params(deep=False),
+            minimised=tuple(t for t in terms if t != "reconstruction" or self.can_decode),
+            loss=float(self.loss_),
+            sizes=self.cluster_sizes_,
+            runs=tuple(map(Run.of, self.runs_)),
+            history=self.history_,
+        )
+
+    def refit(self, X: Any, random_state: int) -> DeepTELL:
+        """Return a new model with the same options, fitted to X from this seed."""
+        return clone(self).set_params(random_state=random_state).fit(X)
+
+    # --- more of scikit-learn's ------------------------------------------------------------------
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the mean clustering loss of X."""
@@ -384,7 +440,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.cluster_centers_ = model.layer.centers.detach().cpu().numpy()
         self.labels_ = labels
         self.cluster_sizes_ = _sizes(model, labels) if sizes is None else sizes
-        self._n_features_out = model.layer.in_features
+        self._n_features_out = model.layer.n_clusters
 
     # --- the steps of predict ------------------------------------------------------------------
 
@@ -392,6 +448,11 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         if not hasattr(self, "layer_"):
             raise NotFittedError("this DeepTELL is not fitted yet; call fit or partial_fit first")
         return DeepModel(self.encoder_, self.decoder_, self.layer_)
+
+    def _spread(self) -> Floats:
+        """What one unit of the network's input is worth in the data's units (d,)."""
+        shape = network_shape(self.input_shape_)
+        return np.broadcast_to(self.scale_.scale, shape).ravel().astype(np.float64)
 
     def _tensor(self, X: Any) -> Tensor:
         return self._scaled(open_images(self, X, reset=False).matrix())

@@ -69,6 +69,11 @@ class FastRecipe(Recipe):
     name: ClassVar[str] = "fast"
     table_network: ClassVar[str] = "mlp"
 
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """The terms of `Distillation`, in which the clustering loss is only watched."""
+        return "reconstruction", "distil"
+
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the cluster layer."""
         return ClusterLayer(embedding_dim, n_clusters)

@@ -81,6 +81,11 @@ class PaperRecipe(Recipe):
                     f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}; pass one"
                 )
 
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """Eq. 15, or with two stages the clustering loss of features that are fixed by then."""
+        return ("clustering",) if self.two_stage else ("reconstruction", "clustering")
+
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the layer at the scale that the optimiser needs."""
         # Adadelta's ε of 1e-6 swamps gradients of size 0.2α, so its first steps are about plain

@@ -71,6 +71,11 @@ class Recipe(ABC):
     name: ClassVar[str]
     table_network: ClassVar[str]  # what encoder="auto" means for tables
 
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """Terms that the last stage brings down, for the report; unknown unless a recipe says."""
+        return ()
+
     @abstractmethod
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the cluster layer."""

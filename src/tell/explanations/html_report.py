@@ -32,7 +32,7 @@ MAX_HOVER_COLUMNS = 30
 MIN_PRECISION = 0.6
 
 
-def write_report(
+def report(
     facts: Explanation,
     path: str | os.PathLike[str],
     *,
