@@ -23,6 +23,7 @@ from tell.contract import (
     UpdatableModel,
     squared_distances,
 )
+from tell.core.loop import Hook
 from tell.exceptions import InputError
 
 WINE = load_wine().data
@@ -192,6 +193,32 @@ def test_it_can_be_explained(case: Case) -> None:
 
 def test_only_ours_learn_further(case: Case) -> None:
     assert isinstance(case.model, UpdatableModel) == (not isinstance(case.model, KMeansAdapter))
+
+
+class Watch(Hook):
+    """Notes the terms of the latest step that weigh something."""
+
+    def on_step_end(self, loop: Any, losses: Any) -> None:
+        weights = loop.objective.weights()
+        self.minimised = {name for name in losses.terms if weights.get(name, 1.0) != 0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recipe": "fast"},
+        {"recipe": tell.PaperRecipe(n_init=1)},
+        {"recipe": tell.PaperRecipe(n_init=1, two_stage=True)},
+        {"recipe": tell.PaperRecipe(n_init=1), "encoder": OwnEncoder()},
+    ],
+    ids=["fast", "paper", "two stages", "no decoder"],
+)
+@pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")  # after one epoch
+def test_a_deep_model_says_what_its_last_steps_minimised(options: dict[str, Any]) -> None:
+    watch = Watch()
+    rows = np.concatenate([IMAGES, IMAGES])  # the paper's recipe drops incomplete batches of 256
+    model = tell.DeepTELL(3, epochs=1, hooks=[watch], random_state=0, **options).fit(rows)
+    assert set(model.describe().minimised) == watch.minimised
 
 
 def test_an_unfitted_model_is_no_model() -> None:

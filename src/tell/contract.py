@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 #: Numbers of whatever precision the rows came in.
 Reals = NDArray[np.floating]
+#: Known classes of rows: numbers, texts, or objects in which None is a gap.
+Labels = NDArray[np.generic]
 #: One entry of a history: epoch, losses, metrics; a text such as the stage's name is no curve.
 Record = Mapping[str, object]
 

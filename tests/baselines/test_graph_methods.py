@@ -14,7 +14,7 @@ from tell.baselines.lsc import landmark_codes, left_singular_vectors
 from tell.baselines.nearest_rows import directed_graph, nearest_rows
 from tell.baselines.nmf import GraphNMF, objective, update
 from tell.baselines.spectral import spectral_labels
-from tell.baselines.zac import ZAC, _Merger, _transitions, log_zeta, popularity
+from tell.baselines.zac import ZAC, _Merger, _transitions
 from tell.metrics import accuracy
 
 
@@ -76,6 +76,16 @@ def test_fewer_landmarks_than_clusters_give_the_vectors_there_are(p):
     vectors = left_singular_vectors(landmark_codes(X, X[:p], 2), 3)
     assert vectors.shape == (30, max(1, p - 1))
     assert np.isfinite(vectors).all()
+
+
+def log_zeta(P, z):
+    """ln ζ_z of a weighted directed graph (m, m): all its cycles, −ln det(I − zP)."""
+    return float(-np.linalg.slogdet(np.eye(len(P)) - z * P)[1])
+
+
+def popularity(P, z):
+    """How much ln ζ_z falls when a vertex leaves: ln [(I − zP)⁻¹]_ii by Cramer's rule."""
+    return np.log(np.diag(np.linalg.inv(np.eye(len(P)) - z * P)))
 
 
 def test_unions_by_blocks_are_the_inverses_of_the_whole():

@@ -11,13 +11,14 @@ import pytest
 from sklearn.cluster import KMeans, MeanShift, MiniBatchKMeans
 from sklearn.datasets import load_iris, make_blobs
 
-from tell import TELL
+from tell import TELL, DeepTELL, PaperRecipe
 from tell.data.chunks import Choice
 from tell.data.survey import learn
 from tell.data.tables import ArrowSource
 from tell.exceptions import InputError
 from tell.explanations import Explanation, compare, explain
 from tell.explanations.clusters import FeatureFact, name_features
+from tell.explanations.words import short
 
 
 def test_facts_are_json_without_holes(wine_facts: Explanation, deep_facts: Explanation) -> None:
@@ -77,7 +78,7 @@ def test_the_four_parts_hold_the_models_own_numbers(wine: Any, wine_facts: Expla
     assert [part.name for part in model.parts] == ["Input", "Weight", "Activation", "Loss"]
     assert model.loss == pytest.approx(wine.model.loss_, rel=1e-4)
     assert dict(model.parts[1].numbers)["W"] == "3 × 13"
-    assert dict(model.parts[1].numbers)["b"] == "-1"
+    assert dict(model.parts[1].numbers)["b"] == "−1"
     assert len(model.history["loss"]) == len(wine.model.history_)
     assert [run.chosen for run in model.runs].count(True) == 1
     chosen = next(run for run in model.runs if run.chosen)
@@ -187,9 +188,49 @@ def test_the_stated_loss_is_that_of_the_formula(
     part = facts.parts[3]
     # Σ Iⱼ … with the soft assignment would be another, larger number.
     assert part.formula.startswith("Σ Iⱼ (" if temperature == 0 else "minⱼ (")
-    assert dict(part.numbers)["Mean loss per row"] == f"{facts.loss:.6g}"
+    assert dict(part.numbers)["Mean loss per row"] == short(facts.loss)
     assert facts.loss == pytest.approx((model.transform(wine.values) ** 2).min(axis=1).mean(), 1e-5)
     assert facts.loss == pytest.approx(model.loss_, rel=1e-5)
+
+
+# One epoch of the published procedure leaves clusters empty.
+@pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
+def test_the_loss_card_claims_no_more_than_was_minimised(
+    deep: Any, wine: Any, wine_facts: Explanation, deep_facts: Explanation
+) -> None:
+    alone = "the loss of k-means, and nothing else."
+    assert wine_facts.model.parts[3].meaning.endswith(alone)
+    kmeans = KMeans(3, n_init=1, random_state=0).fit(wine.values)
+    facts = explain(kmeans, wine.values, map_method=None, quality=False)
+    assert facts.model.parts[3].meaning.endswith(alone)
+    text = deep_facts.model.parts[3].meaning
+    assert "reconstruction error" in text
+    assert "cross-entropy" in text
+    assert "by which runs are compared" in text
+    paper = DeepTELL(10, recipe=PaperRecipe(epochs=1, n_init=1), random_state=0).fit(deep.X)
+    text = explain(paper, deep.X, map_method=None, quality=False).model.parts[3].meaning
+    assert "minimised it together with the reconstruction error" in text
+
+
+class Silent(PaperRecipe):
+    minimised = ()
+
+
+@pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
+def test_a_recipe_that_does_not_say_what_it_minimises_is_not_guessed(deep: Any) -> None:
+    model = DeepTELL(10, recipe=Silent(epochs=1, n_init=1), random_state=0).fit(deep.X)
+    text = explain(model, deep.X, map_method=None, quality=False).model.parts[3].meaning
+    assert text.endswith("What DeepTELL minimised when it was fitted is not known here.")
+
+
+def test_known_labels_are_counted_by_cluster(wine: Any, wine_facts: Explanation) -> None:
+    table = wine_facts.label_table
+    assert table is not None
+    assert table.labels == ("0", "1", "2")
+    labels = wine.model.labels_
+    by_hand = [[np.sum((wine.y == y) & (labels == j)) for j in table.clusters] for y in range(3)]
+    np.testing.assert_array_equal(table.counts, by_hand)
+    assert np.trace(table.counts) / 178 == pytest.approx(wine_facts.scores["acc"])  # type: ignore[index]
 
 
 def test_one_place_on_the_sphere_is_explained() -> None:

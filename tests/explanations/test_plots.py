@@ -12,7 +12,6 @@ from sklearn.cluster import KMeans
 
 from tell.explanations import Explanation, explain, plots
 from tell.explanations.mapping import project
-from tell.metrics import matched_confusion
 
 
 @pytest.fixture(scope="module", params=[2, 10, 50])
@@ -21,22 +20,10 @@ def facts(digits: Any, request: pytest.FixtureRequest) -> Explanation:
     return explain(model, digits.X, digits.y, map_method="pca", quality=False)
 
 
-def confusion(facts: Explanation, ax: Any) -> Any:
-    return plots.plot_confusion(*matched_confusion(facts.sample.known, facts.sample.labels), ax=ax)
-
-
 FIGURES: dict[str, Callable[[Explanation, Any], Any]] = {
     "map": lambda f, ax: plots.plot_map(f.sample.map, f.sample.labels, f.sample.map_centers, ax=ax),
     "labels": lambda f, ax: plots.plot_map(f.sample.map, f.sample.known, title="epoch 3", ax=ax),
-    "similarity": lambda f, ax: plots.plot_similarity(f, ax=ax),
-    "features": lambda f, ax: plots.plot_features(f, ax=ax),
-    "margins": lambda f, ax: plots.plot_margins(f, ax=ax),
-    "silhouette": lambda f, ax: plots.plot_silhouette(f, ax=ax),
-    "confusion": confusion,
     "centers": lambda f, ax: plots.plot_centers([c.center for c in f.clusters], (8, 8), ax=ax),
-    "morph": lambda f, ax: plots.plot_morph(
-        np.linspace(f.clusters[0].center, f.clusters[1].center, 7), (8, 8), ax=ax
-    ),
 }
 
 
@@ -69,19 +56,12 @@ def test_figures_draw_on_given_axes(digits_facts: Explanation, name: str) -> Non
     assert FIGURES[name](digits_facts, ax) is ax
 
 
-def test_the_heat_map_shows_every_clusters_true_effect(facts: Explanation) -> None:
-    ax = plots.plot_features(facts, n_features=5)
-    effects = np.array([cluster.effects for cluster in facts.clusters]).T
-    strongest = np.argsort(-np.abs(effects).max(axis=1), kind="stable")[:5]
-    np.testing.assert_allclose(ax.images[0].get_array(), effects[strongest])
-
-
 def test_losses_and_metrics_stand_on_two_axes() -> None:
     curve = np.linspace(1, 0.2, 30)
-    ax = plots.plot_history({"loss": curve}, {"ACC": 1 - curve}, bound=curve + 1)
+    ax = plots.plot_history({"loss": curve}, {"ACC": 1 - curve})
     twin = next(other for other in ax.get_figure().axes if other is not ax)
     assert [line.get_label() for line in ax.lines] == ["ACC"]
-    assert [line.get_label() for line in twin.lines] == ["loss", "bound"]
+    assert [line.get_label() for line in twin.lines] == ["loss"]
     assert (ax.get_ylabel(), twin.get_ylabel()) == ("clustering metrics", "loss")
     alone = plots.plot_history({"loss": curve})
     assert len(alone.get_figure().axes) == 1
@@ -134,8 +114,6 @@ def test_foreign_names_are_written_as_they_are() -> None:
     facts = explain(model, X, labels, feature_names=names, map_method="pca", quality=False)
     places = facts.sample.map
     drawn = [
-        plots.plot_features(facts),
-        plots.plot_confusion(*matched_confusion(labels, facts.sample.labels)),
         plots.plot_map(places, labels, title=names[2]),
         plots.plot_map(places, labels, facts.sample.map_centers, names=names[:3]),
         plots.plot_centers(dict.fromkeys(names, X[:3, :4]), (2, 2)),
@@ -143,7 +121,7 @@ def test_foreign_names_are_written_as_they_are() -> None:
     ]
     for ax in drawn:
         ax.get_figure().savefig(io.BytesIO(), dpi=40)
-    ticks = [label.get_text() for label in drawn[0].get_yticklabels()]
+    ticks = [label.get_text() for label in drawn[2].get_yticklabels()]
     assert r"in US\$ (2020\$)" in ticks
     assert r"two lines \$x^2\$ \frac{1}{" in ticks
 

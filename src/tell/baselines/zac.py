@@ -12,27 +12,6 @@ from tell.baselines.base import Labels, LimitedClusterer, Matrix, require
 from tell.baselines.nearest_rows import directed_graph, nearest_rows
 
 
-def log_zeta(P: Matrix, z: float) -> float:
-    """ln ζ_z of a weighted directed graph (m, m): all its cycles, ``−ln det(I − zP)``.
-
-    >>> P = np.array([[0.0, 1.0], [1.0, 0.0]])  # one cycle of length two: ζ = 1 / (1 − z²)
-    >>> bool(np.isclose(log_zeta(P, 0.5), -np.log(1 - 0.25)))
-    True
-    """
-    return float(-np.linalg.slogdet(np.eye(len(P)) - z * P)[1])
-
-
-def popularity(P: Matrix, z: float) -> Matrix:
-    """How much ln ζ_z falls when a vertex leaves the graph, for each of its m vertices.
-
-    By Cramer's rule that is ``ln [(I − zP)⁻¹]_ii``: one inverse instead of m determinants.
-
-    >>> popularity(np.array([[0.0, 1.0], [1.0, 0.0]]), 0.5).round(4)
-    array([0.2877, 0.2877])
-    """
-    return np.asarray(np.log(np.diag(np.linalg.inv(np.eye(len(P)) - z * P))))
-
-
 class _Union(NamedTuple):
     """The inverse of I − zP for two clusters together, in blocks: A then B.
 

@@ -50,7 +50,7 @@ def command(
     print_json(found) if json else print_found(found)
 
 
-def run_kmeans(rows: Chunk, seed: int) -> dict[str, Any]:
+def run_kmeans(rows: Chunk, seed: int) -> dict[str, object]:
     """Fit scikit-learn's k-means on the same rows, with as many restarts."""
     import numpy as np
     from sklearn.cluster import KMeans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -114,7 +114,7 @@ def _command_line() -> str:
     return " ".join(["tell", *map(plain, sys.argv[1:])])
 
 
-def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, Any]:
+def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, object]:
     from tell.explanations.plain import as_plain
 
     return facts.to_dict() | ({"changes": as_plain(changes)} if changes else {})

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from tell.contract import Labels, Reals
 from tell.explanations.rows import Block
 from tell.explanations.view import Floats, Ints, ModelView
 
@@ -18,8 +19,8 @@ class Assigned:
     """Rows with their place among the centres; every array has one entry per row."""
 
     rows: Ints
-    X: NDArray[Any]
-    y: NDArray[Any] | None
+    X: Reals
+    y: Labels | None
     labels: Ints
     runner_up: Ints
     distance: Floats
@@ -29,10 +30,10 @@ class Assigned:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, index: Any) -> Assigned:
+    def take(self, index: ArrayLike) -> Assigned:
         """The rows at `index`, in that order."""
-        index = np.asarray(index, np.intp)
-        return replace(self, **{name: part[index] for name, part in self._parts()})
+        rows = np.asarray(index, np.intp)
+        return replace(self, **{name: part[rows] for name, part in self._parts()})
 
     def join(self, other: Assigned) -> Assigned:
         """These rows followed by those."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Comparison:
         return sum(fate.kind == kind for fate in self.fates)
 
 
-def compare(old: Any, new: Any, X: Any, *, X_old: Any = None) -> Comparison:
+def compare(old: object, new: object, X: object, *, X_old: object = None) -> Comparison:
     """Say what became of the clusters of `old` in `new`, judged by the rows of X (n, d).
 
     Models that were fitted to columns with names find them by name in a frame; `X_old` holds the
@@ -173,7 +172,7 @@ def _fates(overlap: Ints) -> tuple[Fate, ...]:
     return tuple(fates.found)
 
 
-def _list(items: Any) -> str:
+def _list(items: Iterable[object]) -> str:
     words = [str(item) for item in items]
     return ", ".join(words[:-1]) + " and " + words[-1]
 

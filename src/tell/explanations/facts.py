@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tell.contract import Labels, Reals
 from tell.explanations.clusters import ClusterFacts, describe_clusters
 from tell.explanations.labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project
@@ -56,8 +56,20 @@ class SampleFacts:
     map: Floats | None
     map_centers: Floats | None
     map_method: str | None
-    values: NDArray[Any] = field(metadata={"json": False})
+    values: Reals = field(metadata={"json": False})
     embedding: Floats = field(metadata={"json": False})
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """How many rows of each known label (rows of `counts`) fell into each cluster (columns).
+
+    Clusters stand in the order of the labels that match them best.
+    """
+
+    labels: tuple[str, ...]
+    clusters: tuple[int, ...]
+    counts: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +83,10 @@ class Explanation:
     sample: SampleFacts
     quality: QualityFacts | None
     scores: Mapping[str, float] | None
+    label_table: LabelTable | None
     made: Mapping[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain lists, numbers and texts, ready for JSON."""
         plain = as_plain(self)
         if not isinstance(plain, dict):
@@ -86,8 +99,8 @@ class Explanation:
 
 
 def explain(
-    model: Any,
-    X: Any,
+    model: object,
+    X: object,
     y: ArrayLike | None = None,
     *,
     rows: Iterable[int] = (),
@@ -148,6 +161,7 @@ def explain(
     )
     data = _describe_data(view, table.name, table.feature_names, feature_names, shape, found)
     clusters = describe_clusters(view, found, data.feature_names, is_image=shape is not None)
+    scores, label_table = _against_labels(found)
     return Explanation(
         data=data,
         model=describe_model(view, found),
@@ -155,7 +169,8 @@ def explain(
         points=_points(view, found, data, clusters, chosen),
         sample=_sample(view, found, map_method, random_state, visible),
         quality=_quality(view, found, data, random_state) if quality else None,
-        scores=_scores(found),
+        scores=scores,
+        label_table=label_table,
         made=_made(random_state, sample_size),
     )
 
@@ -210,7 +225,7 @@ def _points(
     )
 
 
-def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, NDArray[Any]]]:
+def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, Reals]]:
     """The most typical row of the largest cluster; the least clear ones of the largest three."""
     largest = sorted((c for c in clusters if c.size), key=lambda cluster: -cluster.size)[:3]
     members = [largest[0].prototypes[0]]
@@ -242,7 +257,7 @@ def _sample(
     )
 
 
-def _known(y: NDArray[Any] | None) -> tuple[str | None, ...] | None:
+def _known(y: Labels | None) -> tuple[str | None, ...] | None:
     texts = () if y is None else tuple(label_texts(y))
     return texts if any(text is not None for text in texts) else None
 
@@ -252,13 +267,16 @@ def _quality(view: ModelView, found: Scan, data: DataFacts, seed: int) -> Qualit
     return measure_quality(view, found.sample, data.feature_names, baseline=baseline, seed=seed)
 
 
-def _scores(found: Scan) -> dict[str, float] | None:
+def _against_labels(found: Scan) -> tuple[dict[str, float] | None, LabelTable | None]:
     if found.y is None or found.labels is None:
-        return None
+        return None, None
     from tell.metrics import evaluate
 
     known, y = known_labels(found.y)
-    return dict(evaluate(y, found.labels[known]).as_dict())
+    scores = evaluate(y, found.labels[known])
+    counts, classes, clusters = scores.confusion
+    table = LabelTable(tuple(map(str, classes)), tuple(map(int, clusters)), np.asarray(counts))
+    return scores.as_dict(), table
 
 
 def _made(seed: int, sample_size: int) -> dict[str, str]:

@@ -12,24 +12,38 @@ import os
 import tempfile
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tell.contract import Reals
 from tell.exceptions import MissingDependencyError
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
 from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
+from tell.explanations.surrogate import Rule
 from tell.explanations.words import counted, percent, short, signed_short
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Rows of tables up to this wide are shown whole when the map is pointed at.
 MAX_HOVER_COLUMNS = 30
+#: Known labels are tabled by cluster up to this many of either.
+MAX_LABELS = 50
 #: Rules of the surrogate tree are shown when most rows that fit are members.
 MIN_PRECISION = 0.6
+
+# What the numbers of a training record are called.
+_CURVES = {
+    "loss": "Clustering loss",
+    "clustering": "Clustering loss",
+    "total": "Minimised loss",
+    "reconstruction": "Reconstruction error",
+    "distil": "Cross-entropy to the partition",
+    "changed": "Share of rows that changed cluster",
+    "smallest": "Rows in the smallest cluster",
+    "movement": "Movement of the centres",
+}
 
 
 def report(
@@ -97,6 +111,7 @@ def render_report(
         "short": short,
         "signed_short": signed_short,
         "curve": curve,
+        "metric_name": metric_name,
     }
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
@@ -114,12 +129,28 @@ def render_report(
         hover=_hover_sheet(facts),
         heat=_heat_maps(facts),
         rules={rule.cluster: rule for rule in _rules(facts)},
-        curves={n: v for n, v in facts.model.history.items() if min(v) < max(v)},
+        curves=_curves(facts),
+        max_labels=MAX_LABELS,
         map_data=_map_data(facts, colors),
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=script,
         script_digest=digest,
     )
+
+
+def _curves(facts: Explanation) -> dict[str, tuple[float, ...]]:
+    """The curves that are not flat, by a name that says what they show."""
+    moving = {n: v for n, v in facts.model.history.items() if min(v) < max(v)}
+    return {_CURVES.get(name, name.capitalize()): values for name, values in moving.items()}
+
+
+def metric_name(name: str) -> str:
+    """A score as papers write it.
+
+    >>> metric_name("nmi"), metric_name("homogeneity"), metric_name("v_measure")
+    ('NMI', 'Homogeneity', 'V-measure')
+    """
+    return name.upper() if len(name) == 3 else name.replace("_", "-").capitalize()
 
 
 def curve(values: Iterable[float]) -> str:
@@ -151,7 +182,7 @@ def _made(facts: Explanation, command: str | None) -> dict[str, str]:
     return made | ({"Command": command} if command else {}) | dict(facts.made)
 
 
-def _rules(facts: Explanation) -> tuple[Any, ...]:
+def _rules(facts: Explanation) -> tuple[Rule, ...]:
     surrogate = facts.quality.surrogate if facts.quality else None
     if surrogate is None or facts.data.shape is not None:
         return ()
@@ -161,7 +192,7 @@ def _rules(facts: Explanation) -> tuple[Any, ...]:
 def _hover_sheet(facts: Explanation) -> Sheet | None:
     if facts.data.shape is None or facts.sample.map is None:
         return None
-    rows: dict[Hashable, Any] = dict(enumerate(facts.sample.values))
+    rows: dict[Hashable, Reals] = dict(enumerate(facts.sample.values))
     return make_sheet(rows, facts.data.shape)
 
 
@@ -169,7 +200,7 @@ def _figure_sheet(facts: Explanation) -> Sheet | None:
     """Centres, noteworthy members and chosen points, larger than on the map."""
     if facts.data.shape is None:
         return None
-    rows: dict[Hashable, NDArray[Any]] = {}
+    rows: dict[Hashable, Reals] = {}
     for cluster in facts.clusters:
         rows["center", cluster.index] = cluster.center
         for one in (*cluster.prototypes, *cluster.borderline, *cluster.outliers):
@@ -197,7 +228,7 @@ def _heat_maps(facts: Explanation) -> dict[tuple[str, int], str]:
     return maps
 
 
-def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
+def _map_data(facts: Explanation, colors: list[str]) -> dict[str, object] | None:
     """What the script of the map needs, with places as whole numbers from 0 to 10,000."""
     sample = facts.sample
     if sample.map is None or sample.map_centers is None:
@@ -227,5 +258,5 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, Any] | None:
     }
 
 
-def _rounded(values: NDArray[Any]) -> list[list[float]]:
+def _rounded(values: Reals) -> list[list[float]]:
     return [[float(f"{value:.4g}") for value in row] for row in values.tolist()]

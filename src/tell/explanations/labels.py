@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.contract import Labels
 
-def as_labels(y: Any) -> NDArray[Any]:
+
+def as_labels(y: Iterable[object]) -> Labels:
     """Labels (n,) in which a gap is None, NaN or an empty text, as `has_class` knows it.
 
     >>> as_labels(["a", float("nan")]).tolist()  # a plain array would hold the text "nan"
@@ -25,7 +27,7 @@ def as_labels(y: Any) -> NDArray[Any]:
     return labels
 
 
-def label_texts(y: NDArray[Any]) -> list[str | None]:
+def label_texts(y: Labels) -> list[str | None]:
     """Labels (n,) as texts; None where a row has none.
 
     >>> label_texts(np.array(["cat", "", None], object))
@@ -36,7 +38,7 @@ def label_texts(y: NDArray[Any]) -> list[str | None]:
     return [str(value) if known else None for value, known in zip(y, has_class(y), strict=True)]
 
 
-def known_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def known_labels(y: Labels) -> tuple[NDArray[np.bool_], Labels]:
     """Which rows have a label (n,), and these labels, such that they can be sorted and counted."""
     from tell.metrics import has_class
 
@@ -45,7 +47,7 @@ def known_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     return known, labels.astype(str) if labels.dtype == object else labels
 
 
-def main_label(y: NDArray[Any]) -> tuple[str | None, float | None]:
+def main_label(y: Labels) -> tuple[str | None, float | None]:
     """The most frequent label and its share of the rows that have one.
 
     >>> main_label(np.array(["a", "b", "a", ""]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tell.exceptions import MissingDependencyError, ParameterError
@@ -11,8 +9,6 @@ from tell.explanations.view import Floats
 from tell.progress import progress
 
 METHODS = ("tsne", "pca")
-#: t-SNE starts from this many principal components at most: neighbours stay, time does not.
-MAX_DIMENSIONS = 50
 
 
 def project(
@@ -78,7 +74,7 @@ def _tsne(rows: Floats, seed: int, visible: bool) -> Floats:
     with progress("t-SNE", early + late, visible=visible) as bar:
         done = 0
 
-        def step(iteration: int, error: float, embedding: Any) -> None:
+        def step(iteration: int, error: float, embedding: object) -> None:
             nonlocal done
             done += 50
             bar.update(done, error=float(error))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tell.contract import Reals
 from tell.explanations.assigned import Assigned
 from tell.explanations.labels import label_texts
 from tell.explanations.scan import Scan
@@ -18,7 +17,7 @@ class Member:
     """One row of the data that stands for something: its number, values and place."""
 
     row: int
-    values: NDArray[Any]
+    values: Reals
     distance: float
     margin: float
     clearness: float

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.contract import Reals
 from tell.exceptions import InputError
 
 
-def as_pictures(rows: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def as_pictures(rows: Reals, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Flat images (n, d) of shape (h, w) or (c, h, w) as bytes (n, h, w) or (n, h, w, 3).
 
     All pictures share one scale, so that they can be compared; channels other than one or three

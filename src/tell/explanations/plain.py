@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 
-def as_plain(value: Any) -> Any:
+def as_plain(value: object) -> object:
     """Facts as JSON knows them: NaN and infinity become null, arrays become lists."""
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kept = [f for f in dataclasses.fields(value) if f.metadata.get("json", True)]
         return {f.name: as_plain(getattr(value, f.name)) for f in kept}
     if isinstance(value, np.ndarray):

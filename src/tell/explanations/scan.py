@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tell.contract import Labels, Reals
 from tell.exceptions import InputError
 from tell.explanations.assigned import Assigned, assign
 from tell.explanations.labels import known_labels, label_texts
@@ -88,9 +88,9 @@ class Scan:
     unclear: Assigned
     farthest: Assigned
     sample: Assigned
-    chosen: dict[int, NDArray[Any]]
+    chosen: dict[int, Reals]
     labels: Ints | None
-    y: NDArray[Any] | None
+    y: Labels | None
     numbers: Ints | None  # of the rows with known labels
 
     def known_label(self, row: int) -> str | None:
@@ -113,8 +113,8 @@ class Collector:
         self._keys = np.empty(0)
         self._moments: Moments | None = None
         self._kept: dict[str, Assigned] = {}
-        self._wanted: dict[int, NDArray[Any]] = {}
-        self._known: list[tuple[Ints, NDArray[Any], Ints]] = []
+        self._wanted: dict[int, Reals] = {}
+        self._known: list[tuple[Ints, Labels, Ints]] = []
         self._last = -1  # number of the last row
         self.n_rows = 0
 
@@ -143,7 +143,7 @@ class Collector:
         best = np.argsort(keys, kind="stable")[: self._sample_size]
         self._keys, self._kept["sample"] = keys[best], self._kept["sample"].join(part).take(best)
 
-    def _labelled(self) -> tuple[Any, Any, Any]:
+    def _labelled(self) -> tuple[Ints, Labels, Ints] | tuple[None, None, None]:
         """Clusters, known labels and numbers of all rows; None where no row has a label."""
         if not self._known:
             return None, None, None

@@ -7,11 +7,12 @@ import io
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.contract import Reals
 from tell.exceptions import MissingDependencyError
 from tell.explanations.pictures import as_pictures
 
@@ -35,7 +36,7 @@ class Sheet:
     ratio: float
 
 
-def make_sheet(rows: Mapping[Hashable, NDArray[Any]], shape: tuple[int, ...]) -> Sheet:
+def make_sheet(rows: Mapping[Hashable, Reals], shape: tuple[int, ...]) -> Sheet:
     """Put flat images, by name, on one sheet.
 
     >>> sheet = make_sheet({"a": np.zeros(4), "b": np.ones(4), "c": np.ones(4)}, (2, 2))
@@ -72,7 +73,7 @@ def _paste(
     return sheet
 
 
-def heat_map(amounts: NDArray[Any], shape: tuple[int, ...]) -> str:
+def heat_map(amounts: Reals, shape: tuple[int, ...]) -> str:
     """Signed amounts (d,) as a transparent picture: orange speaks for, blue against."""
     strength = heat_strength(amounts, shape)
     color = np.where((strength > 0)[:, :, None], np.array(_FOR), np.array(_AGAINST))
@@ -81,7 +82,7 @@ def heat_map(amounts: NDArray[Any], shape: tuple[int, ...]) -> str:
     return _encode(np.concatenate([color, alpha], axis=2).astype(np.uint8))
 
 
-def heat_strength(amounts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+def heat_strength(amounts: Reals, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Amounts (d,) summed over the channels, (h, w), between −1 and 1.
 
     The largest single amount sets the scale too: where channels cancel, what is left is noise.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tell.contract import Reals
 from tell.explanations.assigned import Assigned
 
 
@@ -82,7 +82,7 @@ def _rules(tree: Any, sample: Assigned, names: Sequence[str]) -> tuple[Rule, ...
     return tuple(rules)
 
 
-def _paths(tree: Any, names: Sequence[str], X: NDArray[Any]) -> dict[int, str]:
+def _paths(tree: Any, names: Sequence[str], X: Reals) -> dict[int, str]:
     """Conditions that lead to each leaf; several limits on one feature become one interval."""
 
     def condition(feature: int, low: float, high: float) -> str:
@@ -107,7 +107,7 @@ def _paths(tree: Any, names: Sequence[str], X: NDArray[Any]) -> dict[int, str]:
     return texts
 
 
-def _short(threshold: float, column: NDArray[Any]) -> str:
+def _short(threshold: float, column: Reals) -> str:
     """The threshold with as few digits as keep every value (n,) on its side.
 
     >>> _short(1999.5, np.array([1999, 2000])), _short(1.23456, np.array([0.0, 9.0]))

@@ -10,7 +10,7 @@ import numpy as np
 from tell.contract import Record, Run
 from tell.explanations.scan import Scan
 from tell.explanations.view import EncodedInput, Floats, ModelView
-from tell.explanations.words import percent
+from tell.explanations.words import percent, short
 
 CLUSTERING = "clustering"
 # Terms of an objective beside it, in words.
@@ -39,6 +39,8 @@ class ModelFacts:
     Attributes
     ----------
     kind, geometry, n_clusters, n_features, temperature : what it is
+    centers_from : who draws the centres in the data's units: the "model" itself, its "decoder", or,
+        where nothing can, the "members" by their mean
     loss : mean clustering loss over all explained rows, that of the hard assignment as in `fit`
     parts : input, weight, activation and loss (section 3.3 of the paper)
     history : training curves: name → one value per iteration or epoch
@@ -52,6 +54,7 @@ class ModelFacts:
     n_clusters: int
     n_features: int
     temperature: float
+    centers_from: str
     loss: float
     parts: tuple[Part, ...]
     history: Mapping[str, tuple[float, ...]]
@@ -69,6 +72,7 @@ def describe_model(view: ModelView, found: Scan) -> ModelFacts:
         n_clusters=view.n_clusters,
         n_features=found.sample.X.shape[1],
         temperature=view.temperature,
+        centers_from=_centers_from(view),
         loss=loss,
         parts=(_input(view, found), _weight(view), _activation(view, found), _loss(view, loss)),
         history=read_history(view.about.history),
@@ -76,6 +80,12 @@ def describe_model(view: ModelView, found: Scan) -> ModelFacts:
         parameters={name: repr(value)[:80] for name, value in view.about.settings.items()},
         similarity=_similarity(view),
     )
+
+
+def _centers_from(view: ModelView) -> str:
+    if not view.model.can_decode:
+        return "members"
+    return "decoder" if isinstance(view.path, EncodedInput) else "model"
 
 
 def _input(view: ModelView, found: Scan) -> Part:
@@ -110,8 +120,8 @@ def _weight(view: ModelView) -> Part:
         + ("The bias is constant." if constant else "The bias follows from the centres."),
         (
             ("W", f"{weight.shape[0]} × {weight.shape[1]}"),
-            ("Smallest and largest entry", f"{weight.min():.4g} to {weight.max():.4g}"),
-            ("b", f"{low:.4g}" if constant else f"{low:.4g} to {high:.4g}"),
+            ("Smallest and largest entry", f"{short(weight.min())} to {short(weight.max())}"),
+            ("b", short(low) if constant else f"{short(low)} to {short(high)}"),
         ),
     )
 
@@ -130,7 +140,7 @@ def _activation(view: ModelView, found: Scan) -> Part:
     )
     numbers = [("Temperature τ", f"{view.temperature:g}")]
     if view.n_clusters > 1:
-        numbers.append(("Median margin", f"{np.median(found.sample.margin):.4g}"))
+        numbers.append(("Median margin", short(float(np.median(found.sample.margin)))))
         numbers.append(("Median clearness", percent(float(np.median(found.sample.clearness)))))
     return Part(
         "Activation",
@@ -141,7 +151,7 @@ def _activation(view: ModelView, found: Scan) -> Part:
 
 
 def _loss(view: ModelView, loss: float) -> Part:
-    numbers = [("Mean loss per row", f"{loss:.6g}")]
+    numbers = [("Mean loss per row", short(loss))]
     if view.on_sphere:
         numbers.append(("Mean cosine to the own centre", f"{1 - loss / 2:.4f}"))
     # A temperature above 0 softens what the model answers, not what it was fitted to.

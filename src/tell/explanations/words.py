@@ -8,7 +8,11 @@ def percent(share: float) -> str:
 
     >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
     ('34 %', '< 1 %', '> 99 %', '100 %')
+    >>> percent(-0.021), percent(-0.001)  # a margin can grow
+    ('−2 %', '> −1 %')
     """
+    if share < 0:
+        return "> −1 %" if share > -0.005 else f"−{percent(-share)}"
     if 0 < share < 0.005:
         return "< 1 %"
     if 0.995 < share < 1:
@@ -30,10 +34,13 @@ def short(value: float) -> str:
 def signed_short(value: float) -> str:
     """A number with three digits and its sign.
 
-    >>> signed_short(1.234), signed_short(-0.5), signed_short(-0.0)
-    ('+1.23', '−0.5', '0')
+    >>> signed_short(1.234), signed_short(-0.5), signed_short(-0.0), signed_short(70438.2)
+    ('+1.23', '−0.5', '0', '+70,438')
     """
-    return f"{value:+.3g}".replace("-", "−") if value else "0"
+    if not value:
+        return "0"
+    text = f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"
+    return text.replace("-", "−")
 
 
 def counted(count: int, noun: str) -> str:

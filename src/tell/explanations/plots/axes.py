@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tell.exceptions import MissingDependencyError
 
@@ -26,7 +26,7 @@ def axes(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
     return figure.add_subplot()
 
 
-def written(value: Any, longest: int = 60) -> str:
+def written(value: object, longest: int = 60) -> str:
     """Text from data, on one line and as it is: a dollar sign does not begin a formula.
 
     >>> print(written("in US$\\n(2020)"), written("a long name", longest=6))

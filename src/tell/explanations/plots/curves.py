@@ -20,7 +20,6 @@ def plot_history(
     losses: Mapping[str, Sequence[float]],
     metrics: Mapping[str, Sequence[float]] | None = None,
     *,
-    bound: Sequence[float] | None = None,
     epochs: Sequence[float] | None = None,
     stages: Mapping[str, float] | None = None,
     ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
@@ -31,7 +30,6 @@ def plot_history(
     Parameters
     ----------
     losses, metrics : curves by name; without metrics the losses take the left axis
-    bound : theorem 2's bound on the loss, drawn beside it
     epochs : places of the values; default 0, 1, 2, …
     stages : epochs at which the parts of the training begin, by name
     ranges : smallest and largest values by the name of their curve, drawn as a band around it
@@ -50,8 +48,6 @@ def plot_history(
     offset = len(metrics or {})
     for place, (name, values) in enumerate(losses.items(), start=offset):
         handles += right.plot(_places(values, epochs), values, **_style(place, name))
-    if bound is not None:
-        handles += right.plot(_places(bound, epochs), bound, color="0.5", lw=1, label="bound")
     for place, name in enumerate((*(metrics or {}), *losses)):
         if ranges and name in ranges:
             low, high = ranges[name]

@@ -1,13 +1,14 @@
-"""Centres as pictures: a grid with epochs as rows, and the way from one centre to another."""
+"""Centres as pictures: a grid with epochs as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tell.contract import Reals
 from tell.explanations.pictures import as_pictures
 from tell.explanations.plots.axes import axes, bare, written
 
@@ -48,14 +49,6 @@ def plot_centers(
     return ax
 
 
-def plot_morph(path: ArrayLike, shape: tuple[int, ...], *, ax: Axes | None = None) -> Axes:
-    """Draw a strip of decoded rows (steps, d), for instance from one centre to another."""
-    steps = np.asarray(path)
-    ax = axes(ax, min(14, 0.8 * len(steps) + 0.4), 1.2)
-    _sheet(ax, [steps], shape, numbered=False)
-    return ax
-
-
 def _cell(shape: tuple[int, ...]) -> tuple[int, int]:
     """Height and width of a picture with a gap and room for its number."""
     height, width = shape[-2:]
@@ -63,7 +56,7 @@ def _cell(shape: tuple[int, ...]) -> tuple[int, int]:
     return height + gap, width + gap
 
 
-def _sheet(ax: Axes, lines: list[NDArray[Any]], shape: tuple[int, ...], *, numbered: bool) -> None:
+def _sheet(ax: Axes, lines: list[Reals], shape: tuple[int, ...], *, numbered: bool) -> None:
     pictures = as_pictures(np.vstack(lines), shape)
     height, width = _cell(shape)
     extra = max(2, round(0.35 * shape[-2])) if numbered else 0

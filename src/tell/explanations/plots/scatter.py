@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tell.contract import Floats, Ints
 from tell.explanations.labels import as_labels, known_labels
 from tell.explanations.palette import cluster_colors
 from tell.explanations.plots.axes import axes, bare, written
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 def plot_map(
     places: ArrayLike,
-    groups: Sequence[Any],
+    groups: Iterable[object],
     centers: ArrayLike | None = None,
     *,
-    names: Sequence[Any] | None = None,
+    names: Sequence[object] | None = None,
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -59,7 +60,7 @@ def plot_map(
     return ax
 
 
-def _numbered(groups: Sequence[Any]) -> tuple[list[Any], Any]:
+def _numbered(groups: Iterable[object]) -> tuple[list[object], Ints]:
     """The groups in order, and the place of each row's among them (n,); −1 without one."""
     found = as_labels(groups)
     known, labels = known_labels(found)
@@ -69,7 +70,7 @@ def _numbered(groups: Sequence[Any]) -> tuple[list[Any], Any]:
     return present.tolist(), number
 
 
-def _stars(ax: Axes, centers: Any, names: Sequence[Any]) -> None:
+def _stars(ax: Axes, centers: Floats, names: Sequence[object]) -> None:
     from matplotlib.collections import LineCollection
 
     ax.scatter(
@@ -94,7 +95,7 @@ def _stars(ax: Axes, centers: Any, names: Sequence[Any]) -> None:
     ax.add_collection(LineCollection(list(leaders), colors="0.4", linewidths=0.6, zorder=2))
 
 
-def spread_labels(ax: Axes, anchors: Any, gap: float = 0.045) -> Any:
+def spread_labels(ax: Axes, anchors: Floats, gap: float = 0.045) -> Floats:
     """Places (k, 2) for labels next to their anchors (k, 2), pushed off anchors and each other."""
     limits = np.array([ax.get_xlim(), ax.get_ylim()])
     low, span = limits[:, 0], np.ptp(limits, axis=1)
