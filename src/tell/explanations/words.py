@@ -9,10 +9,10 @@ def percent(share: float) -> str:
     >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
     ('34 %', '< 1 %', '> 99 %', '100 %')
     >>> percent(-0.021), percent(-0.001)  # a margin can grow
-    ('−2 %', '> −1 %')
+    ('−2 %', '≈ 0 %')
     """
     if share < 0:
-        return "> −1 %" if share > -0.005 else f"−{percent(-share)}"
+        return "≈ 0 %" if share > -0.005 else f"−{percent(-share)}"
     if 0 < share < 0.005:
         return "< 1 %"
     if 0.995 < share < 1:
