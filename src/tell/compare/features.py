@@ -43,12 +43,13 @@ def features_of(X: NDArray[np.float32], features: str, *, random_state: int = 0)
 
 
 def _model_features(X: NDArray[np.float32], folder: str) -> NDArray[Any]:
-    from tell.estimators import DeepTELL, load
+    from tell.contract import EncodedInput
+    from tell.estimators import load
 
     model = load(folder)
-    if not isinstance(model, DeepTELL):
+    if not isinstance(model.input_path, EncodedInput):
         raise InputError(
-            f"{folder} holds a {type(model).__name__}, which learns no features; "
+            f"{folder} holds a {model.describe().kind}, which learns no features; "
             "give a model of tell fit --deep, or use raw"
         )
-    return np.asarray(model.embed(X.reshape(-1, *model.input_shape_)), dtype=np.float32)
+    return np.asarray(model.embed(X.reshape(-1, *model.describe().input_shape)), dtype=np.float32)
