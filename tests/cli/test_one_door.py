@@ -154,7 +154,7 @@ def test_the_peak_respects_the_limit_on_both_sides_of_it(geometry: str, tmp_path
     assert len(load(tmp_path / "above").labels_) == 2_000_000
     for name in ("below", "above"):
         assert peaks[name] < limit + 600 * 10**6 // MIB, peaks
-        assert peaks[name] - peaks["tiny"] < 1.25 * limit, peaks  # reading has its buffers
+        assert peaks[name] - peaks["tiny"] < 1.5 * limit, peaks  # reading and labels have theirs
     given = peak(
         tmp_path, "predict", "above", "above.parquet", "--memory", "64MiB", "--out", "labels.npy"
     )
