@@ -5,13 +5,13 @@ STAMP  := $(VENV)/.installed
 # Idle OpenMP threads sleep instead of spinning, so that parallel test workers do not starve each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test check bench install browser clean
+.PHONY: demo test check docs bench install browser clean
 
 ## demo: install, fit the embedded digits end to end, print the metrics, write demo/report.html
 demo: install
 	$(BIN)/tell demo --out demo
 
-## test: install, then every check that CI runs
+## test: install, then every check that CI runs; BROWSER=no installs no browser for the report's tests
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
@@ -33,11 +33,24 @@ bench: install
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/deep.py
 
-# The report's tests drive a real browser; where none can be installed they are skipped with a reason.
+## docs: build the site into site/; a broken link or a stale name is an error
+docs: install
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+# The report's tests drive a real browser; without one they are skipped with a reason.
+ifeq ($(BROWSER),no)
+browser:
+	@echo "BROWSER=no: nothing is installed; without a browser its tests are skipped"
+else
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
-	  { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
-	  echo "no chromium here: the browser tests will be skipped"
+	command -v google-chrome >/dev/null || { \
+	  echo "No chromium here: installing it with apt-get (to do without: make test BROWSER=no)"; \
+	  { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1; } || \
+	  echo "It could not be installed: the browser tests will be skipped"
+endif
 
 install: $(STAMP)
 
@@ -47,4 +60,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
