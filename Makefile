@@ -35,9 +35,8 @@ bench: install
 
 ## docs: build the site into site/; a broken link or a stale name is an error
 docs: install
-	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict --quiet
-	@echo "open site/index.html"
+	@echo "wrote site/index.html; with search: $(BIN)/python -m http.server -d site"
 
 # The report's tests drive a real browser; without one they are skipped with a reason.
 ifeq ($(BROWSER),no)

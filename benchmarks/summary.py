@@ -1,7 +1,9 @@
-"""Write the README's result tables from the committed results files; no number is typed by hand.
+"""Write the result tables from the committed results files; no number is typed by hand.
 
-python benchmarks/summary.py            # rewrite the part between the markers
-python benchmarks/summary.py --check    # exit code 1 if the README is out of date
+All of them stand in docs/benchmarks.md, five rows in the README.
+
+python benchmarks/summary.py            # rewrite the parts between the markers
+python benchmarks/summary.py --check    # exit code 1 if a page is out of date
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def shallow() -> list[str]:
         rounds = str(len(result["TELL"]["runs"]))
         rows.append([case, rounds, *cells, f"{result['predict_over_bare']:.2f}"])
     return [
-        "### Arrays: median seconds of a fit with labels, and mean loss",
+        "## Arrays: median seconds of a fit with labels, and mean loss",
         "",
         *table(["data", "rounds", *names, "predict / bare matmul + argmax"], rows),
         "",
@@ -92,7 +94,7 @@ def quality() -> list[str]:
     ]
     header = ["data, geometry", "seeds", "`TELL` mean loss", "best of `KMeans`", "difference"]
     return [
-        "### Optima: the mean over seeds against the best `KMeans` run of them all",
+        "## Optima: the mean over seeds against the best `KMeans` run of them all",
         "",
         *table(header, rows),
     ]
@@ -136,7 +138,7 @@ def deep() -> list[str]:
         return []
     header = ["data", "recipe", "augmentation", "seeds", "ACC", "NMI", "ARI"]
     return [
-        "### Learned features: `DeepTELL`, run chosen by the smallest clustering loss",
+        "## Learned features: `DeepTELL`, run chosen by the smallest clustering loss",
         "",
         *table([*header, "median ACC", "lowest ACC", "minutes a run"], rows),
     ]
@@ -159,7 +161,7 @@ def epochs() -> list[str]:
     header = ["network", "plain eager loop with a `DataLoader`", "`DeepTELL`", "median ratio"]
     settings = found["settings"]
     return [
-        "### An epoch of the paper's recipe",
+        "## An epoch of the paper's recipe",
         "",
         *table(header, rows),
         "",
@@ -174,7 +176,7 @@ def streams() -> list[str]:
     if found is None:
         return []
     rows = [[question, f"{result['ratio']:.2f}×"] for question, result in found["results"].items()]
-    return ["### Streams: speed against the peer", "", *table(["question", "ratio"], rows)]
+    return ["## Streams: speed against the peer", "", *table(["question", "ratio"], rows)]
 
 
 def large_file() -> list[str]:
@@ -185,7 +187,7 @@ def large_file() -> list[str]:
     result, rows = found["results"], found["settings"]["rows"]
     rounds = found["settings"]["rounds"]
     return [
-        "### Files larger than memory",
+        "## Files larger than memory",
         "",
         f"A Parquet file of {rows / 1e6:.0f}M rows, {rounds} round(s): peak memory "
         f"{result['tell']['peak_gib']:.2f} GiB; a pass of `fit` takes "
@@ -194,12 +196,12 @@ def large_file() -> list[str]:
     ]
 
 
-def render() -> str:
-    """Return everything between the markers."""
+def everything() -> str:
+    """Return all measurements, for the page of their own."""
     parts = [
         part for part in (shallow(), quality(), deep(), epochs(), streams(), large_file()) if part
     ]
-    lines = ["## Measured", ""]
+    lines = []
     for part in parts:
         lines += [*part, ""]
     lines.append(
@@ -212,16 +214,80 @@ def render() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    readme = ROOT / "README.md"
-    text = readme.read_text()
+def five_rows() -> str:
+    """Return one line for each kind of work, for the README."""
+    rows = [*two_arrays(), *mnist(), *one_stream(), *one_file()]
+    return "\n".join(table(["what", "`tell`", "compared with"], rows))
+
+
+def two_arrays() -> list[list[str]]:
+    """Return the times of two fits, the losses beside them."""
+    found = read("shallow")
+    cases = ("1M x 10, k=10", "70k x 784, k=10") if found else ()
+    rows = []
+    for case in cases:
+        result = found["results"][case]
+        ours, theirs, fast = (
+            f"{result[who]['seconds']:.2f} s, loss {result[who]['loss']:.3f}"
+            for who in ("TELL", "KMeans", "faiss")
+        )
+        rows.append([f"fit {case}", ours, f"`KMeans` {theirs}; faiss {fast}"])
+    return rows
+
+
+def mnist() -> list[list[str]]:
+    """Return what learned features are worth on MNIST, the run chosen by the clustering loss."""
+    found = read("baselines_mnist")
+    runs = [run for runs in reproduced("mnist") for run in runs]
+    if found is None or not runs:
+        return []
+    ours = min(runs, key=lambda run: run["loss"])["scores"]["acc"]
+    (peer,) = (row for row in found["rows"] if row["method"] == "kmeans")
+    theirs = f"k-means on pixels {100 * peer['measures']['acc'][0]:.1f} %"
+    return [["MNIST without labels, ACC", f"`DeepTELL` {100 * ours:.1f} %", theirs]]
+
+
+def one_stream() -> list[list[str]]:
+    """Return the speed of learning row by row."""
+    found = read("stream")
+    if found is None:
+        return []
+    result = found["results"]["learn_one against river KMeans"]
+    ours, theirs = (
+        f"{result[who]:,.0f} rows/s" for who in ("rows_per_second", "peer_rows_per_second")
+    )
+    return [["learn from a stream row by row", ours, f"river's `KMeans` {theirs}"]]
+
+
+def one_file() -> list[list[str]]:
+    """Return the memory that a large file needs."""
+    found = read("large_file")
+    if found is None:
+        return []
+    size = f"{found['settings']['rows'] / 1e6:.0f}M x {found['settings']['features']}"
+    ours, bare = (f"{found['results'][who]['peak_gib']:.1f} GiB" for who in ("tell", "bare"))
+    return [[f"fit a Parquet file, {size}: memory", ours, f"a bare scan with pyarrow {bare}"]]
+
+
+PAGES = {"README.md": five_rows, "docs/benchmarks.md": everything}
+
+
+def fresh(text: str, part: str) -> str:
+    """Return the page with what stands between the markers written anew."""
     before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    fresh = f"{before}{BEGIN}\n{render()}\n{END}{after}"
-    if "--check" in sys.argv:
-        return int(fresh != text)
-    readme.write_text(fresh)
-    return 0
+    return f"{before}{BEGIN}\n{part}\n{END}{rest.split(END)[1]}"
+
+
+def main() -> int:
+    stale = 0
+    for name, render in PAGES.items():
+        page = ROOT / name
+        old = page.read_text(encoding="utf-8")
+        new = fresh(old, render())
+        stale |= new != old
+        if "--check" not in sys.argv:
+            page.write_text(new, encoding="utf-8")
+    return stale if "--check" in sys.argv else 0
 
 
 if __name__ == "__main__":
