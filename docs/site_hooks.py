@@ -11,6 +11,7 @@ from typing import Any
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.S)
 COMMANDS = "<!-- commands -->"
+BRACE = "<mo>&#x23DF;</mo>"  # under a term, as wide as the term
 
 
 # Folders are no pages: their names stay, as text.
@@ -33,7 +34,8 @@ def _mathml(match: re.Match[str]) -> str:
 
     tex = html.unescape(match[2]).strip()
     display = "block" if tex.startswith(r"\[") else "inline"
-    return str(convert(tex[2:-2].strip(), display=display))
+    made = str(convert(tex[2:-2].strip(), display=display))
+    return made.replace(BRACE, BRACE.replace("<mo>", '<mo stretchy="true">'))
 
 
 def commands() -> str:
