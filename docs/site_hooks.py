@@ -14,13 +14,8 @@ COMMANDS = "<!-- commands -->"
 BRACE = "<mo>&#x23DF;</mo>"  # under a term, as wide as the term
 
 
-# Folders are no pages: their names stay, as text.
-FOLDER = re.compile(r"\[([^\]]+)\]\(reproduction/cpu/[^).]+\)")
-
-
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put what the command says of itself where its reference asks for it."""
-    markdown = FOLDER.sub(r"\1", markdown)
     return markdown.replace(COMMANDS, commands()) if COMMANDS in markdown else markdown
 
 
