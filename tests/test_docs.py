@@ -104,6 +104,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {page.relative_to(DOCS).as_posix() for page in PAGES}
 
 
+@pytest.mark.timeout(900)  # a dozen commands, each of which loads torch
 @pytest.mark.parametrize("page", console.pages(), ids=named)
 def test_commands_print_what_the_page_shows(page: Path) -> None:
     old = page.read_text(encoding="utf-8")
