@@ -706,3 +706,23 @@ def test_a_gap_is_named_by_row_and_column() -> None:
     rows[5, 3] = np.inf
     with pytest.raises(InputError, match="got infinity in row 5, column 3"):
         model.predict(rows)
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean"])
+def test_the_layers_own_steps_end_at_the_same_loss(geometry, tmp_path) -> None:
+    X = load_digits().data
+    lloyd, sgd = (
+        TELL(10, geometry=geometry, solver=solver, random_state=0).fit(X)
+        for solver in ("lloyd", "sgd")
+    )
+    assert sgd.loss_ == pytest.approx(lloyd.loss_, rel=0.01)
+    assert np.array_equal(sgd.labels_, sgd.predict(X))
+    assert [run["chosen"] for run in sgd.runs_].count(True) == 1
+    sgd.save(tmp_path / "model")
+    assert tell.load(tmp_path / "model").solver == "sgd"
+    assert np.array_equal(tell.load(tmp_path / "model").predict(X), sgd.labels_)
+
+
+def test_an_unknown_solver_is_refused() -> None:
+    with pytest.raises(ParameterError, match="solver must be 'lloyd' or 'sgd', got 'newton'"):
+        TELL(2, solver="newton").fit([[0.0, 1.0], [1.0, 0.0]])

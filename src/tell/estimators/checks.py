@@ -44,6 +44,8 @@ def check_options(model: TELL) -> None:
         raise ParameterError(
             f"init must be one of {', '.join(SEEDINGS)} or an array of centres, got {model.init!r}"
         )
+    if model.solver not in ("lloyd", "sgd"):
+        raise ParameterError(f"solver must be 'lloyd' or 'sgd', got {model.solver!r}")
     if not is_usable(model.device):
         raise ParameterError(f"device must be usable here, got {model.device!r}; try 'cpu'")
 
