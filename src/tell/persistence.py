@@ -22,6 +22,7 @@ from safetensors.torch import save as dump_tensors
 from torch import Tensor
 
 from tell.exceptions import ModelFileError
+from tell.files import write_whole
 
 FORMAT = "tell-model"
 FORMAT_VERSION = 1
@@ -67,8 +68,8 @@ def write_model(
     text = json.dumps(description, indent=1, default=_plain)
     place.mkdir(parents=True, exist_ok=True)
     tensors_file = place / _tensors_name(checksum)
-    _replace(tensors_file, payload)
-    _replace(place / _DESCRIPTION, text.encode())
+    write_whole(tensors_file, payload)
+    write_whole(place / _DESCRIPTION, text.encode())
     for stale in set(place.glob(_tensors_name("*"))) - {tensors_file}:
         stale.unlink()
 
@@ -155,19 +156,3 @@ def _check_replaceable(place: Path) -> None:
             )
     elif place.exists():
         raise ModelFileError(f"{place} is a file; choose a folder for the model")
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    """Write a file whole or not at all, and have the disk confirm it."""
-    part = path.parent / f".{path.name}.part"
-    with part.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 from tell import load
-from tell.cli.writers import label_writer, whole_file
+from tell.cli.writers import label_writer
+from tell.files import whole_file
 
 from .conftest import PROGRAM, Run, environment, iris_csv
 
@@ -111,6 +113,16 @@ def test_a_failure_midway_leaves_the_earlier_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def has_begun(pid: int, folder: Path) -> bool:
+    """Whether the process has a file open in the folder, be it without a name."""
+    opened = []
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(FileNotFoundError):  # closed since
+            opened.append(link.readlink())
+    return any(path.is_relative_to(folder) for path in opened)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_rows_arrive_nothing_is_left(
     tmp_path: Path, flower_model: Path, number: signal.Signals
@@ -127,7 +139,7 @@ def test_stopped_while_rows_arrive_nothing_is_left(
     process.stdin.write(b"petal width,petal length,sepal width,sepal length\n1,2,3,4\n")
     process.stdin.flush()
     end = time.monotonic() + 100
-    while not list(tmp_path.glob(".labels.csv.*")):
+    while not has_begun(process.pid, tmp_path):
         assert time.monotonic() < end
         time.sleep(0.05)
     process.send_signal(number)

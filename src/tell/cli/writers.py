@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import InputError
+from tell.files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,21 +148,3 @@ def label_writer(path: Path | None, *, silent: bool) -> Iterator[Writer]:
 
 def _standard(silent: bool) -> IO[bytes]:
     return io.BytesIO() if silent else sys.stdout.buffer
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary sibling that takes the place of `path` only when the block succeeds."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:60]}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

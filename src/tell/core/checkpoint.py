@@ -1,13 +1,11 @@
 """The state of an interrupted run as one file: safetensors with JSON in its header, never pickle.
 
-The file is written beside its place, flushed to the disk and moved there in one step, so that
-whatever kills the process leaves either the earlier state or the new one.
+Whatever kills the process leaves either the earlier state or the new one.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tell.exceptions import ModelFileError
+from tell.files import write_whole
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -33,13 +32,7 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     # Cloned, because safetensors refuses tensors that share memory.
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     data = save(plain, metadata={"facts": json.dumps(facts)})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_whole(path, data)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

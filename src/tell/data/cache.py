@@ -16,6 +16,7 @@ import numpy as np
 from tell.data.catalogue import Bytes, Entry
 from tell.data.fetch import Npm, Web, unpack
 from tell.exceptions import DataUnavailableError, InputError, MissingDependencyError
+from tell.files import whole_file
 
 _DEEPEST = 5  # levels of sub-folders that are searched for the files of a set
 
@@ -79,10 +80,8 @@ def _keep(images: tuple[Bytes, Bytes], final: Path, workshop: Path) -> None:
     """Write the arrays beside the final place and move them there in one step."""
     new = Path(tempfile.mkdtemp(dir=workshop))
     for name, array in zip(("images.npy", "labels.npy"), images, strict=True):
-        with (new / name).open("wb") as file:
+        with whole_file(new / name) as file:
             np.save(file, array)
-            file.flush()
-            os.fsync(file.fileno())
     shutil.rmtree(final, ignore_errors=True)  # a damaged copy, else it would have been used
     new.replace(final)
 

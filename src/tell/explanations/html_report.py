@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import tempfile
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
 from tell.explanations.surrogate import Rule
 from tell.explanations.words import counted, percent, short, signed_short
+from tell.files import write_whole
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Rows of tables up to this wide are shown whole when the map is pointed at.
@@ -69,17 +69,8 @@ def report(
     Path
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     page = render_report(facts, title=title, comparison=comparison, command=command)
-    handle, unfinished = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        Path(unfinished).chmod(0o644)
-        Path(unfinished).replace(target)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    write_whole(target, page.encode())
     return target
 
 

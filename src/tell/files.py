@@ -1,0 +1,157 @@
+"""Files that are whole or not there, whatever kills the process or fills the disk.
+
+A new file is written beside its place, confirmed by the disk, and moved there in one step. It is
+made anew under a name that nobody can guess, so no link that lies in the folder leads the writing
+astray. Where the system allows it the file has no name at all until it is whole; where it has
+one, its writer holds a lock on it, and the next writer removes what a dead one left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
+
+_TOKEN = 8  # bytes of chance in a temporary name
+_LONGEST = 40  # characters of the target's name in it; a name may have 255 bytes
+_FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PART = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN}}}\.part")  # every temporary name made here
+
+
+def write_whole(path: str | os.PathLike[str], payload: bytes) -> None:
+    """Write a file whole or not at all, and the folders above it where they are missing.
+
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "new" / "greeting.txt"
+    >>> write_whole(file, b"hello")
+    >>> file.read_bytes(), [path.name for path in file.parent.iterdir()]
+    (b'hello', ['greeting.txt'])
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        file.write(payload)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of `path` when the block succeeds, and only then."""
+    target = Path(path)
+    remove_leftovers(target)
+    part = _part_name(target)
+    try:
+        handle, named = _create(part)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if not named:
+                _give_name(file.fileno(), part)
+            if sys.platform != "win32":  # there an open file cannot be moved
+                part.replace(target)  # before the lock on it goes
+        if sys.platform == "win32":
+            part.replace(target)
+        sync_folder(target.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink()
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(target)
+        raise
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove the temporary files of writers of `target` that died before they were done."""
+    beginning = f".{target.name[:_LONGEST]}."
+    try:
+        siblings = list(target.parent.iterdir())
+    except OSError:  # it may be written and not listed
+        return
+    for path in siblings:
+        if path.name.startswith(beginning) and PART.fullmatch(path.name):
+            _remove_if_dead(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk confirm the names in a folder, where folders can be opened."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY | _SAFE & ~os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+            raise
+    finally:
+        os.close(handle)
+
+
+def _part_name(target: Path) -> Path:
+    token = secrets.token_hex(_TOKEN)
+    return target.with_name(f".{target.name[:_LONGEST]}.{token}.part")
+
+
+def _create(part: Path) -> tuple[int, bool]:
+    """Make the new file and lock it; say whether it has its name already."""
+    if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):  # noqa: PTH112 (no Path yet)
+        with suppress(OSError):  # some file systems cannot; a folder that is not there tells below
+            handle = os.open(part.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            _lock(handle)
+            return handle, False
+    while True:
+        handle = os.open(part, _FRESH | _SAFE, 0o666)
+        _lock(handle)
+        if _is_still(part, handle):
+            return handle, True
+        os.close(handle)  # taken for a leftover before it was locked
+
+
+def _give_name(handle: int, part: Path) -> None:
+    folder = os.open(part.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:  # with a folder's handle, else Python would link the link
+        os.link(f"/proc/self/fd/{handle}", part.name, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+
+
+def _lock(handle: int) -> None:
+    """Show others that the writer lives: the lock ends with its process."""
+    if sys.platform != "win32":
+        with suppress(OSError):  # without locks nothing is taken for a leftover either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_if_dead(part: Path) -> None:
+    if sys.platform == "win32":
+        with suppress(OSError):  # an open file cannot be removed there
+            part.unlink()
+        return
+    try:
+        handle = os.open(part, os.O_RDONLY | os.O_NONBLOCK | _SAFE)
+    except OSError:
+        return  # gone, a link, or somebody else's
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_still(part, handle):
+            part.unlink()
+    except OSError:
+        pass  # its writer lives
+    finally:
+        os.close(handle)
