@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tell.contract import ClusterModel
     from tell.core.layer import ClusterLayer, ClusterOutput
     from tell.data.sources import open_source
-    from tell.estimators import TELL, DeepTELL, NotFittedError, load
+    from tell.estimators import TELL, DeepTELL, NotFittedError, load, network_builder
     from tell.estimators.deep.recipes.graph import FastRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
         DriftWarning,
         InputError,
         MissingDependencyError,
+        ModelChangedError,
         ModelFileError,
         ParameterError,
         TellError,
         TellWarning,
+        UntrustedModelError,
     )
     from tell.explanations import explain, report
     from tell.metrics import evaluate
@@ -47,6 +49,7 @@ __all__ = [
     "FastRecipe",
     "InputError",
     "MissingDependencyError",
+    "ModelChangedError",
     "ModelFileError",
     "NotFittedError",
     "PaperRecipe",
@@ -54,10 +57,12 @@ __all__ = [
     "Recipe",
     "TellError",
     "TellWarning",
+    "UntrustedModelError",
     "__version__",
     "evaluate",
     "explain",
     "load",
+    "network_builder",
     "open_source",
     "report",
 ]
@@ -75,6 +80,7 @@ _ELSEWHERE = {
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
     "load": "tell.estimators",
+    "network_builder": "tell.estimators",
     "open_source": "tell.data.sources",
     "report": "tell.explanations",
 }

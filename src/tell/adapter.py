@@ -20,7 +20,7 @@ from tell.contract import (
     squared_distances,
 )
 from tell.exceptions import InputError, ModelFileError
-from tell.persistence import SavedModel, write_model
+from tell.persistence import SavedModel, save_as
 
 KIND = "KMeansAdapter"
 
@@ -167,7 +167,7 @@ class KMeansAdapter:
         tensors = {"centers": torch.from_numpy(np.array(self.cluster_centers_, order="C"))}
         if found.sizes is not None:
             tensors["sizes"] = torch.from_numpy(np.asarray(found.sizes, np.int64))
-        write_model(folder, KIND, config, tensors)
+        save_as(self, folder, SavedModel(KIND, config, tensors))
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> KMeansAdapter:

@@ -4,6 +4,8 @@
     ├── InputError             (ValueError)    rows, columns or values that cannot be used
     ├── ParameterError         (ValueError)    an option outside its range
     ├── ModelFileError         (ValueError)    a model folder that is damaged, foreign or newer
+    │   ├── ModelChangedError                  a folder that somebody else wrote to meanwhile
+    │   └── UntrustedModelError                a folder that names code of its own
     ├── DataUnavailableError   (OSError)       a data set or file that is not there
     ├── MissingDependencyError (ImportError)   an optional package that is not installed
     ├── DivergedError          (RuntimeError)  training that left the finite numbers
@@ -27,6 +29,14 @@ class ParameterError(TellError, ValueError):
 
 class ModelFileError(TellError, ValueError):
     """A model folder that is damaged, not ours, or written by a newer version."""
+
+
+class ModelChangedError(ModelFileError):
+    """A model folder that has another model than the one this model was read from or saved as."""
+
+
+class UntrustedModelError(ModelFileError):
+    """A model folder that names code to import, which was not allowed by `trust=True`."""
 
 
 class DataUnavailableError(TellError, OSError):

@@ -13,12 +13,15 @@ import os
 import re
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    import msvcrt
+else:
     import fcntl
 
 _TOKEN = 8  # bytes of chance in a temporary name
@@ -26,6 +29,10 @@ _LONGEST = 40  # characters of the target's name in it; a name may have 255 byte
 _FRESH = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)
+_PAUSE = 0.005  # seconds between two tries for a lock, or for a file that is being read
+_PATIENCE = 5.0
+LOCK = ".lock"  # the file that is locked where a folder cannot be
 PART = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN}}}\.part")  # every temporary name made here
 
 
@@ -57,10 +64,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
             if not named:
                 _give_name(file.fileno(), part)
-            if sys.platform != "win32":  # there an open file cannot be moved
+            if sys.platform != "win32":
                 part.replace(target)  # before the lock on it goes
-        if sys.platform == "win32":
-            part.replace(target)
+        if sys.platform == "win32":  # where no open file can be moved
+            _move_patiently(part, target)
         sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
@@ -68,6 +75,67 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
             error.filename = str(target)
         raise
+
+
+@contextmanager
+def locked(folder: Path, seconds: float = 60.0) -> Iterator[None]:
+    """Keep other writers of a folder out, threads and processes alike; wait `seconds` for them.
+
+    The folder itself is locked, so nothing is left behind, and the system ends the lock with the
+    process that holds it. On Windows and on some network drives a file in the folder is locked
+    instead, which stays. Readers need no lock.
+
+    Raises
+    ------
+    TimeoutError
+        If another writer does not finish in time.
+    """
+    end = time.monotonic() + seconds
+    handle = _locked_handle(folder)
+    while handle is None:
+        if time.monotonic() > end:
+            raise TimeoutError(
+                errno.ETIMEDOUT, f"another process has kept it locked for {seconds:g} s", folder
+            )
+        time.sleep(_PAUSE)
+        handle = _locked_handle(folder)
+    try:
+        yield
+    finally:
+        if sys.platform != "win32":
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a forked child may hold a copy of the handle
+        os.close(handle)
+
+
+def _locked_handle(folder: Path) -> int | None:
+    """Lock the folder, or the file in it; None while somebody else has it."""
+    place = folder / LOCK if sys.platform == "win32" else folder
+    try:
+        return _try_lock(place)
+    except OSError as error:
+        if place == folder and error.errno in _NO_LOCKS:
+            return _try_lock(folder / LOCK)
+        raise
+
+
+def _try_lock(place: Path) -> int | None:
+    made = os.O_RDWR | os.O_CREAT if place.name == LOCK else os.O_RDONLY
+    handle = os.open(place, made | (_SAFE if place.name == LOCK else os.O_CLOEXEC), 0o666)
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(place.stat(), os.fstat(handle)):
+            return handle
+    except FileNotFoundError:
+        pass  # removed since it was opened; the next try says so
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+            os.close(handle)
+            raise
+    os.close(handle)
+    return None
 
 
 def remove_leftovers(target: Path) -> None:
@@ -122,6 +190,20 @@ def _give_name(handle: int, part: Path) -> None:
         os.link(f"/proc/self/fd/{handle}", part.name, dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)
+
+
+def _move_patiently(part: Path, target: Path) -> None:
+    """Windows refuses to replace a file while somebody reads it: try until it is free."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            part.replace(target)
+        except PermissionError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _lock(handle: int) -> None:

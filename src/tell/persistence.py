@@ -11,6 +11,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +23,13 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor
 
-from tell.exceptions import ModelFileError
-from tell.files import write_whole
+from tell.exceptions import ModelChangedError, ModelFileError
+from tell.files import LOCK, locked, write_whole
 
 FORMAT = "tell-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no checksum of the description
 _DESCRIPTION = "model.json"
+_PART = re.compile(r"\..*\.part")
 _LOOKS = 10  # at a folder that somebody else writes; a save takes far longer than a look
 
 
@@ -36,6 +39,7 @@ class SavedModel(NamedTuple):
     kind: str  # name of the estimator
     config: dict[str, Any]  # plain JSON
     tensors: dict[str, Tensor]
+    stamp: str = ""  # checksum of the description, which has that of the tensors in it
 
 
 def _plain(value: Any) -> Any:
@@ -48,11 +52,23 @@ def _plain(value: Any) -> Any:
 
 
 def write_model(
-    folder: str | os.PathLike[str], kind: str, config: dict[str, Any], tensors: dict[str, Tensor]
-) -> None:
+    folder: str | os.PathLike[str],
+    kind: str,
+    config: dict[str, Any],
+    tensors: dict[str, Tensor],
+    *,
+    instead_of: str | None = None,
+) -> str:
     """Write a model folder; a crash at any moment leaves the old model or the new one whole.
 
-    A folder with anything but a model in it is refused: it is somebody's work.
+    A folder with anything but a model in it is refused: it is somebody's work. Several writers
+    take turns. With `instead_of`, the stamp of a model, a folder that holds another model by now
+    is refused.
+
+    Returns
+    -------
+    str
+        The stamp of the new model, by which it is recognised.
     """
     place = Path(folder)
     _check_replaceable(place)
@@ -65,13 +81,87 @@ def write_model(
         "sha256": checksum,
         "config": config,
     }
-    text = json.dumps(description, indent=1, default=_plain)
+    # As it will be read: keys become text and numbers of NumPy plain ones.
+    description = json.loads(json.dumps(description, default=_plain))
+    stamp = description["checksum"] = _checksum(description)
+    text = json.dumps(description, indent=1)
+    with _new_folder(place), _taking_turns(place):
+        if instead_of is not None:
+            _check_unchanged(place, instead_of)
+        tensors_file = place / _tensors_name(checksum)
+        write_whole(tensors_file, payload)
+        write_whole(place / _DESCRIPTION, text.encode())
+        _remove_stale(place, tensors_file)
+    return stamp
+
+
+def save_as(model: object, folder: str | os.PathLike[str], saved: SavedModel) -> None:
+    """Write what a model holds, unless its folder was changed by somebody else meanwhile.
+
+    Raises
+    ------
+    ModelChangedError
+        If the model came from this folder, or was saved there, and another one is there by now.
+    """
+    place = str(Path(folder).resolve())
+    known = vars(model).get("_home", (None, None))
+    instead_of = known[1] if known[0] == place else None
+    stamp = write_model(folder, saved.kind, saved.config, saved.tensors, instead_of=instead_of)
+    vars(model)["_home"] = (place, stamp)
+
+
+def comes_from(model: object, folder: str | os.PathLike[str], saved: SavedModel) -> None:
+    """Remember where a model was read, for the next `save_as`."""
+    vars(model)["_home"] = (str(Path(folder).resolve()), saved.stamp)
+
+
+@contextmanager
+def _new_folder(place: Path) -> Iterator[None]:
+    """Make the folder; if nothing comes into it, as on a full disk, it goes again."""
+    made = not place.exists()
     place.mkdir(parents=True, exist_ok=True)
-    tensors_file = place / _tensors_name(checksum)
-    write_whole(tensors_file, payload)
-    write_whole(place / _DESCRIPTION, text.encode())
-    for stale in set(place.glob(_tensors_name("*"))) - {tensors_file}:
-        stale.unlink()
+    try:
+        yield
+    except BaseException:
+        if made:
+            with suppress(OSError):  # somebody else's model is in it by now
+                place.rmdir()
+        raise
+
+
+@contextmanager
+def _taking_turns(place: Path) -> Iterator[None]:
+    with ExitStack() as turn:
+        try:
+            turn.enter_context(locked(place))
+        except TimeoutError as error:
+            raise ModelFileError(
+                f"{place}: {error.strerror}; wait for it or end it, then save again"
+            ) from None
+        yield
+
+
+def _check_unchanged(place: Path, stamp: str) -> None:
+    try:
+        found = _read_description(place)["checksum"]
+    except ModelFileError:
+        return  # gone or unreadable: nothing of anybody's is lost
+    if found != stamp:
+        raise ModelChangedError(
+            f"{place} was changed by somebody else since this model was loaded from it or saved "
+            "there; load it again and repeat what you did, or save to another folder"
+        )
+
+
+def _remove_stale(place: Path, tensors_file: Path) -> None:
+    """Remove what no description names: older tensors, and parts of writers that died.
+
+    The lock keeps others out, so every part is a dead one's.
+    """
+    stale = set(place.glob(_tensors_name("*"))) - {tensors_file}
+    stale |= {path for path in place.iterdir() if _PART.fullmatch(path.name)}
+    for path in stale:
+        path.unlink(missing_ok=True)
 
 
 def read_model(folder: str | os.PathLike[str]) -> SavedModel:
@@ -91,7 +181,13 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
         tensors = load_tensors(payload)
     except (SafetensorError, ValueError, KeyError) as error:
         raise ModelFileError(f"{file}: cannot be read ({error}); fit again") from None
-    return SavedModel(description["kind"], description["config"], tensors)
+    return SavedModel(description["kind"], description["config"], tensors, description["checksum"])
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    """The checksum of a description, whatever its layout in the file."""
+    content = {key: value for key, value in description.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read_files(place: Path, looks: int = _LOOKS) -> tuple[dict[str, Any], Path, bytes]:
@@ -125,20 +221,42 @@ def _read_description(place: Path) -> dict[str, Any]:
         raise ModelFileError(f"{place}: {_DESCRIPTION} is damaged: it is not JSON") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ModelFileError(f"{place}: {_DESCRIPTION} was not written by tell")
-    if not isinstance(found.get("version"), int) or found["version"] > FORMAT_VERSION:
+    _check_version(found, place)
+    _check_content(found, place)
+    return found
+
+
+def _check_version(found: dict[str, Any], place: Path) -> None:
+    version = found.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{place}: its format version {found.get('version')} is newer than "
-            f"{FORMAT_VERSION}, the newest this version reads; upgrade tell-clustering"
+            f"{place}: its format version {version} is newer than {FORMAT_VERSION}, the newest "
+            "this version reads; upgrade tell-clustering"
         )
-    right = {  # what the rest of this file relies on
+    if version < FORMAT_VERSION:
+        found.setdefault("checksum", _checksum(found))
+
+
+def _check_content(found: dict[str, Any], place: Path) -> None:
+    """Check what the rest of this file relies on, then that nothing else was changed."""
+    right = {
         "kind": isinstance(found.get("kind"), str),
         "sha256": re.fullmatch("[0-9a-f]{64}", str(found.get("sha256"))),
         "config": isinstance(found.get("config"), dict),
+        "checksum": re.fullmatch("[0-9a-f]{64}", str(found.get("checksum"))),
     }
     for key, fine in right.items():
         if not fine:
             raise ModelFileError(f"{place}: {_DESCRIPTION} is damaged: {key!r} is missing or wrong")
-    return found
+    try:
+        whole = found["checksum"] == _checksum(found)
+    except RecursionError:  # nested deeper than anything that is written
+        whole = False
+    if not whole:
+        raise ModelFileError(
+            f"{place}: {_DESCRIPTION} is damaged: its checksum differs; restore the folder or fit "
+            "again"
+        )
 
 
 def _tensors_name(checksum: str) -> str:
@@ -147,7 +265,7 @@ def _tensors_name(checksum: str) -> str:
 
 def _check_replaceable(place: Path) -> None:
     if place.is_dir():
-        pattern = re.compile(r"model\.json|tensors-\w+\.safetensors|\..*\.part")
+        pattern = re.compile(rf"model\.json|tensors-\w+\.safetensors|{_PART.pattern}|{LOCK}")
         strangers = [c.name for c in place.iterdir() if not pattern.fullmatch(c.name)]
         if strangers:
             raise ModelFileError(

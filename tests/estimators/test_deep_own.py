@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -181,11 +180,9 @@ def test_a_device_that_is_not_here_is_named() -> None:
 def test_a_model_of_another_device_is_loaded_on_the_cpu(tmp_path: Path) -> None:
     model = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES)
     model.save(tmp_path / "model")
-    file = tmp_path / "model" / "model.json"
-    description = json.loads(file.read_text())
-    description["config"]["options"]["device"] = missing_device()
-    file.write_text(json.dumps(description))
-    loaded = DeepTELL._from_saved(read_model(tmp_path / "model"))
+    saved = read_model(tmp_path / "model")
+    saved.config["options"]["device"] = missing_device()
+    loaded = DeepTELL._from_saved(saved)
     assert loaded.device == "cpu"
     np.testing.assert_array_equal(loaded.predict(IMAGES), model.predict(IMAGES))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import warnings
 from pathlib import Path
@@ -32,6 +33,7 @@ from tell.exceptions import (
     ModelFileError,
     ParameterError,
 )
+from tell.persistence import read_model, write_model
 
 GEOMETRIES = ["sphere", "euclidean"]
 DIGITS = load_digits().data
@@ -554,9 +556,11 @@ def test_a_model_from_a_machine_with_more_devices_loads(
 def test_a_description_that_does_not_fit_its_tensors(tmp_path: Path) -> None:
     model = TELL(3, random_state=0).fit(DIGITS)
     model.save(tmp_path / "model")
-    text = (tmp_path / "model/model.json").read_text()
+    saved = read_model(tmp_path / "model")
     for old, new in (('"n_clusters": 3', '"n_clusters": 4'), ('"loss_"', '"__class__"')):
-        (tmp_path / "model/model.json").write_text(text.replace(old, new))
+        config = json.loads(json.dumps(saved.config).replace(old, new))
+        assert config != saved.config
+        write_model(tmp_path / "model", "TELL", config, saved.tensors)
         with pytest.raises(ModelFileError, match="fit"):
             tell.load(tmp_path / "model")
 

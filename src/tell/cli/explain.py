@@ -58,6 +58,7 @@ def command(
     ] = 5000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of everything drawn.")] = 0,
     label: options.Label = None,
+    trust: options.Trust = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -78,11 +79,11 @@ def command(
     from tell.explanations import compare, explain, report
 
     check_page(target, data)
-    fitted = load(model)
+    fitted = load(model, trust=trust)
     source = open_like(fitted, data, label=label)
     older = older_rows = None
     if against is not None:
-        older = load(against)
+        older = load(against, trust=trust)
         if source.rereadable:
             older_rows = open_like(older, data, label=label)  # its own columns, prepared its way
         else:

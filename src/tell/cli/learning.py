@@ -14,13 +14,19 @@ from numpy.typing import NDArray
 
 from tell.cli.console import say
 from tell.cli.rows import kept
-from tell.exceptions import DriftWarning, InputError
+from tell.estimators import load
+from tell.exceptions import DriftWarning, ModelChangedError, ModelFileError
 from tell.progress import progress
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from tell.data.chunks import Chunk, Source
+
+
+MOST_MERGES = 20  # with models of other writers, before one save is given up
+MOST_UNSAVED = 1 << 26  # bytes of rows that are kept for such a merge; more are saved at once
+MOST_UNFINISHED = 16  # updates with other data of which the model remembers how far they came
 
 
 class Learning:
@@ -37,15 +43,23 @@ class Learning:
         Whether to pass over the rows that the interrupted update had saved.
     score : bool
         Whether to score rows before learning from them.
+    trust : bool
+        Whether the folder may name code, should it have to be read again.
     """
 
     def __init__(
-        self, model: Any, folder: Path, source: Source, *, resume: bool, score: bool
+        self,
+        model: Any,
+        folder: Path,
+        source: Source,
+        *,
+        resume: bool,
+        score: bool,
+        trust: bool = False,
     ) -> None:
-        self.model, self.folder = model, folder
-        self._metadata = kept(model)
-        self._before = int(self._metadata.get("rows_seen") or 0)
-        interrupted = self._metadata.get("update") or {}
+        self.model, self.folder, self._trust = model, folder, trust
+        self._before = self._seen = int(kept(model).get("rows_seen") or 0)
+        interrupted = _noted(kept(model), source.name)
         # A stream that starts again brings new rows; only a file has some that were learned.
         same = source.rereadable and interrupted.get("data") == source.name
         finished = bool(interrupted.get("finished", True))
@@ -55,6 +69,8 @@ class Learning:
         self._data, self._score = source.name, score
         self.rows = self.saved = self._skipped = self._drifts = 0
         self._position = self._pass_over
+        self._unsaved: list[NDArray[np.float32]] = []
+        self.unsaved_bytes = 0
         self._loss = 0.0
         self._labels: list[NDArray[np.int32]] = []
         self._known: list[NDArray[Any]] = []
@@ -90,6 +106,8 @@ class Learning:
             self._drifts += issubclass(warning.category, DriftWarning)
             warnings.warn(warning.message, stacklevel=2)
         self.rows += len(X)
+        self._unsaved.append(X)
+        self.unsaved_bytes += X.nbytes
 
     def _test(self, X: NDArray[np.float32], y: NDArray[Any] | None) -> None:
         near = self.model.transform(X)
@@ -99,13 +117,53 @@ class Learning:
             self._known.append(y)
 
     def save(self, *, finished: bool) -> None:
-        """Write model and count of rows together, so that the one is never without the other."""
-        done = {"data": self._data, "rows": self._position, "finished": finished}
+        """Write model and count of rows together, so that the one is never without the other.
+
+        If somebody else has written to the folder since, their model learns what this one has
+        learned since its last save: neither's rows are lost.
+        """
+        for _ in range(MOST_MERGES):
+            try:
+                self._save(finished=finished)
+                return
+            except ModelChangedError:
+                self._go_on_from_theirs()
+        self._save(finished=finished)
+
+    def _save(self, *, finished: bool) -> None:
+        metadata = kept(self.model)
+        seen = int(metadata.get("rows_seen") or 0) + self.rows - self.saved
         # How near the members are to the centres was measured for the rows of the fit alone.
-        notes = {key: value for key, value in self._metadata.items() if key != "spread"}
-        notes |= {"rows_seen": self._before + self.rows, "update": done}
+        notes = {key: value for key, value in metadata.items() if key != "spread"}
+        notes |= {"rows_seen": seen} | self._notes(metadata, finished=finished)
         self.model.save(self.folder, metadata=notes)
-        self.saved = self.rows
+        self.saved, self._seen = self.rows, seen
+        self._unsaved, self.unsaved_bytes = [], 0
+
+    def _notes(self, metadata: dict[str, Any], *, finished: bool) -> dict[str, Any]:
+        """How far this update has come, and those that others left unfinished meanwhile."""
+        others = dict(metadata.get("unfinished") or {})
+        last = metadata.get("update") or {}
+        if not last.get("finished", True):
+            others[last["data"]] = last["rows"]
+        others.pop(self._data, None)
+        done = {"data": self._data, "rows": self._position, "finished": finished}
+        return {"update": done, "unfinished": dict(list(others.items())[-MOST_UNFINISHED:])}
+
+    def _go_on_from_theirs(self) -> None:
+        theirs: Any = load(self.folder, trust=self._trust)
+        if not isinstance(theirs, type(self.model)):
+            raise ModelFileError(
+                f"{self.folder} holds a {type(theirs).__name__} by now, which cannot take the rows "
+                f"of a {type(self.model).__name__}; learn them into another folder"
+            )
+        if "half_life" in theirs.get_params():
+            theirs.set_params(half_life=self.model.half_life)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DriftWarning)  # said when the rows were learned first
+            for X in self._unsaved:
+                theirs.partial_fit(X)
+        self.model = theirs
 
     def summary(self) -> dict[str, Any]:
         """Everything `tell update` prints, as data."""
@@ -113,7 +171,7 @@ class Learning:
             "model": str(self.folder),
             "data": self._data,
             "rows": self.rows,
-            "rows_seen": self._before + self.rows,
+            "rows_seen": self._seen,
             "skipped": self._skipped,
             "drift_warnings": self._drifts,
             "prequential": self._scores(),
@@ -132,12 +190,21 @@ class Learning:
         return scores
 
 
+def _noted(metadata: dict[str, Any], data: str) -> dict[str, Any]:
+    """What the model says of an earlier update with this data."""
+    last = metadata.get("update") or {}
+    rows = (metadata.get("unfinished") or {}).get(data)
+    if last.get("data") == data or rows is None:
+        return dict(last)
+    return {"data": data, "rows": rows, "finished": False}
+
+
 def learn_all(
     learning: Learning, source: Source, *, save_rows: int, save_seconds: float, visible: bool
 ) -> bool:
     """Learn until the rows end (True) or somebody stops it (False); either way, save.
 
-    A row that cannot be used raises its error, after what was learned before it has been saved.
+    Whatever goes wrong while rows are read is raised after what was learned has been saved.
     """
 
     def save_now() -> None:
@@ -155,13 +222,15 @@ def learn_all(
             for chunk in source.chunks():
                 with interruption.put_off():
                     learning.take(chunk)
-                    if learning.rows - learning.saved >= save_rows:
+                    due = learning.rows - learning.saved >= save_rows
+                    if due or learning.unsaved_bytes >= MOST_UNSAVED:
                         save_now()
                 bar.update(chunk.start + len(chunk), rows=f"{learning.rows:,}")
             finished = True
         except KeyboardInterrupt:
             pass
-        except InputError:
+        except BaseException:
+            interruption.ignore()
             save_now()  # a stream cannot be read again
             raise
         interruption.ignore()

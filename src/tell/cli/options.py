@@ -180,3 +180,14 @@ def names(values: list[str] | None) -> list[str] | None:
         return None
     rows = csv.reader(values, skipinitialspace=True)
     return [name.strip() for row in rows for name in (row or [""])]
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the code that the model names (networks of somebody's own). Only for models "
+        "from people whose programs you would run.",
+        rich_help_panel=_MODEL,
+    ),
+]

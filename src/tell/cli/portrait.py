@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,49 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "metrics": known.get("metrics"),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
+
+
+def describe_unopened(folder: Path) -> dict[str, Any]:
+    """What a folder says of a model whose networks nobody has allowed to be built yet."""
+    from tell.persistence import read_model
+
+    saved = read_model(folder)
+    options, results, known = (
+        part if isinstance(part := saved.config.get(name), dict) else {}
+        for name in ("options", "results", "metadata")
+    )
+    return {
+        "kind": saved.kind,
+        "n_clusters": options.get("n_clusters"),
+        "features": results.get("n_features_in_"),
+        "feature_names": saved.config.get("feature_names"),
+        "settings": options,
+        "loss": results.get("loss_"),
+        "data": known.get("data"),
+        "rows_seen": known.get("rows_seen"),
+        "encoder": options.get("encoder"),
+        "decoder": options.get("decoder"),
+        "trusted": False,
+    }
+
+
+def print_unopened(facts: dict[str, Any], reason: str) -> None:
+    """Print what is known of a model that was not opened, and why it was not."""
+    grid = table("", " ", text=("", " "))
+    grid.show_header = False
+    for name, value in (
+        ("model", f"{facts['kind']}, {facts['n_clusters']} clusters, {facts['features']} columns"),
+        ("encoder", facts["encoder"]),
+        ("decoder", facts["decoder"]),
+        ("learned from", facts["data"]),
+        ("rows seen", facts["rows_seen"]),
+        ("loss", facts["loss"]),
+    ):
+        if value is not None:
+            grid.add_row(f"[bold]{name}[/]", _text(value))
+    out.print(grid)
+    out.print()
+    out.print(_text(reason))
 
 
 def print_facts(facts: dict[str, Any]) -> None:

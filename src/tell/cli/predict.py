@@ -42,6 +42,7 @@ def command(
     ] = False,
     label: options.Label = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
+    trust: options.Trust = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -62,7 +63,7 @@ def command(
     from tell.cli.writers import check_target, label_writer
 
     check_target(target, data, many_columns=proba or distances)
-    fitted = load(model)
+    fitted = load(model, trust=trust)
     source = open_like(
         fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
     )

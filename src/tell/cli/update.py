@@ -59,6 +59,7 @@ def command(
             metavar="S", min=0.1, help="Save at least every S seconds.", rich_help_panel=_SAVING
         ),
     ] = 10.0,
+    trust: options.Trust = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -79,7 +80,7 @@ def command(
     from tell.contract import UpdatableModel
     from tell.exceptions import ParameterError
 
-    fitted = load(model)
+    fitted = load(model, trust=trust)
     if not isinstance(fitted, UpdatableModel):
         raise ParameterError(
             f"{model} must hold a model of tell fit to learn from rows, got a k-means that was "
@@ -93,7 +94,7 @@ def command(
             )
         fitted.set_params(half_life=half_life)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch, memory=memory)
-    learning = Learning(fitted, model, source, resume=resume, score=prequential)
+    learning = Learning(fitted, model, source, resume=resume, score=prequential, trust=trust)
     say(learning.opening())
     bar = err.is_terminal and not (quiet or json)
     finished = learn_all(

@@ -13,20 +13,30 @@ from tell import adapter
 from tell.adapter import KMeansAdapter
 from tell.estimators.tell import TELL
 from tell.estimators.validation import NotFittedError
-from tell.exceptions import ModelFileError
-from tell.persistence import read_model
+from tell.exceptions import ModelFileError, UntrustedModelError
+from tell.persistence import SavedModel, comes_from, read_model
 
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
+    from tell.estimators.deep.networks import network_builder
     from tell.estimators.deep.recipes.graph import FastRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
 
-__all__ = ["TELL", "DeepTELL", "FastRecipe", "NotFittedError", "PaperRecipe", "load"]
+__all__ = [
+    "TELL",
+    "DeepTELL",
+    "FastRecipe",
+    "NotFittedError",
+    "PaperRecipe",
+    "load",
+    "network_builder",
+]
 
 _DEEP = {
     "DeepTELL": "tell.estimators.deep.estimator",
     "FastRecipe": "tell.estimators.deep.recipes.graph",
     "PaperRecipe": "tell.estimators.deep.recipes.paper",
+    "network_builder": "tell.estimators.deep.networks",
 }
 _KINDS = ("TELL", "DeepTELL", adapter.KIND)
 
@@ -37,21 +47,49 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'tell.estimators' has no attribute {name!r}")
 
 
-def load(folder: str | os.PathLike[str]) -> TELL | DeepTELL | KMeansAdapter:
+def load(folder: str | os.PathLike[str], *, trust: bool = False) -> TELL | DeepTELL | KMeansAdapter:
     """Read a model that `save` wrote.
 
-    Weights are never unpickled. A `DeepTELL` with networks of your own imports and calls the class
-    or function that the folder names: load such folders only from people you trust.
+    Weights are never unpickled, and no code that a folder names is run unless you trust it.
+
+    Parameters
+    ----------
+    folder : path
+    trust : bool
+        Whether a `DeepTELL` with networks of its own may import and call the classes and
+        `network_builder` functions that the folder names. Say so only for folders from people
+        whose programs you would run.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is missing, foreign, damaged or of a newer format.
+    UntrustedModelError
+        If it names code and `trust` is not set.
     """
     saved = read_model(folder)
     if saved.kind not in _KINDS:
         raise ModelFileError(
             f"{folder}: its kind must be one of {', '.join(_KINDS)}, got {saved.kind!r}"
         )
+    model = _restored(saved, folder, trust=trust)
+    comes_from(model, folder, saved)
+    return model
+
+
+def _restored(
+    saved: SavedModel, folder: str | os.PathLike[str], *, trust: bool
+) -> TELL | DeepTELL | KMeansAdapter:
     if saved.kind == "TELL":
         return TELL._from_saved(saved)
     if saved.kind == adapter.KIND:
         return KMeansAdapter._from_saved(saved)
     from tell.estimators.deep.estimator import DeepTELL
+    from tell.estimators.deep.saving import named_code
 
+    if not trust and (code := named_code(saved.config)):
+        raise UntrustedModelError(
+            f"{folder} names code of its own ({', '.join(code)}), which loading would run; if you "
+            "trust whoever made it, load(folder, trust=True) or --trust allows it"
+        )
     return DeepTELL._from_saved(saved)

@@ -40,7 +40,7 @@ from tell.estimators.validation import (
     unchanged_on_error,
 )
 from tell.exceptions import DriftWarning, InputError
-from tell.persistence import SavedModel, write_model
+from tell.persistence import SavedModel, save_as
 from tell.progress import progress
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
@@ -574,12 +574,13 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         """Write the model to a folder, whole or not at all; `tell.load` reads it.
 
         It holds everything `partial_fit` needs: going on after a load equals never having
-        stopped. `metadata` is any JSON to keep with it, found again as `metadata_`.
+        stopped. `metadata` is any JSON to keep with it, found again as `metadata_`. A folder that
+        was changed by somebody else since this model was loaded from it or saved there is refused.
         """
         with unchanged_on_error(self):
             if metadata is not None:
                 self.metadata_ = metadata
-            write_model(folder, "TELL", describe(self), tensors_of(self))
+            save_as(self, folder, SavedModel("TELL", describe(self), tensors_of(self)))
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import sklearn.exceptions
@@ -135,11 +137,23 @@ def check_finite(estimator: BaseEstimator, X: Any, rows: Rows) -> None:
 
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Give the estimator back as it was if the call fails."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+    """Give the estimator back as it was if the call fails; other threads wait for their turn."""
+    with _turn(estimator):
+        before = dict(vars(estimator))
+        try:
+            yield
+        except BaseException:
+            vars(estimator).update(before)  # first: another thread may be predicting
+            for name in vars(estimator).keys() - before.keys():
+                del vars(estimator)[name]
+            raise
+
+
+# Not an attribute: estimators are copied and pickled, locks are not.
+_TURNS: WeakKeyDictionary[BaseEstimator, AbstractContextManager[Any]] = WeakKeyDictionary()
+_TURNS_LOCK = threading.Lock()
+
+
+def _turn(estimator: BaseEstimator) -> AbstractContextManager[Any]:
+    with _TURNS_LOCK:
+        return _TURNS.setdefault(estimator, threading.RLock())

@@ -42,7 +42,7 @@ from tell.estimators.deep.training import Control, Trained, remaining, train
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
-from tell.persistence import SavedModel, write_model
+from tell.persistence import SavedModel, save_as
 
 BYTES_PER_ROW = 1024  # of what recipes keep for each row: embedding, neighbours, assignment
 
@@ -58,7 +58,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     n_clusters : int
     encoder : {"auto", "cnn", "fcn", "mlp"}, torch module or "package.module:function"
         "auto" takes the paper's convolutional network for images and a perceptron for tables. A
-        module maps (n, ...) to (n, p); its values come as they are in X, in float32.
+        module maps (n, ...) to (n, p); its values come as they are in X, in float32. A function is
+        marked with `tell.network_builder`.
     decoder : "auto", torch module, "package.module:function" or None
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
         no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
@@ -323,7 +324,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """Write the fitted model as a folder; `tell.load` reads it.
 
         `metadata` is any JSON to keep with it, found again as `metadata_`. A network of your own
-        is kept by its import path; one that would come back different is refused.
+        is kept by its import path; one that would come back different is refused. So is a folder
+        that was changed by somebody else since this model was loaded from it or saved there.
         """
         self._model()
         with unchanged_on_error(self):
@@ -331,7 +333,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 self.metadata_ = metadata
             saved = SavedModel("DeepTELL", describe(self), tensors_of(self))
             check_comes_back(self, saved, DeepTELL)
-            write_model(folder, *saved)
+            save_as(self, folder, saved)
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:

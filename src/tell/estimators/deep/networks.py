@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Protocol
+from types import FunctionType
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,10 @@ from tell.exceptions import ModelFileError, ParameterError
 Network = str | nn.Module | None
 # What a network raises on rows that it was not made for.
 FORWARD_ERRORS = (RuntimeError, ValueError, TypeError, IndexError)
+
+
+Builder = TypeVar("Builder", bound=Callable[[], nn.Module])
+_BUILDERS: WeakSet[Callable[[], nn.Module]] = WeakSet()
 
 
 class ModelOptions(Protocol):
@@ -70,7 +76,26 @@ def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> 
 
 def is_named(network: Network) -> bool:
     """Say whether the network is one of ours, by name."""
-    return isinstance(network, str) and ":" not in network
+    return isinstance(network, str) and not is_import_path(network)
+
+
+def is_import_path(network: object) -> bool:
+    """Say whether this is 'package.module:function', which is imported and called."""
+    return isinstance(network, str) and ":" in network
+
+
+def network_builder(function: Builder) -> Builder:
+    """Mark a function that builds a network, so that a model file may name it.
+
+    Only such functions, and classes of modules, are called when a model is loaded, so that a file
+    cannot have any other function called.
+
+    >>> @network_builder
+    ... def small() -> nn.Module:
+    ...     return nn.Linear(4, 2)
+    """
+    _BUILDERS.add(function)
+    return function
 
 
 @contextmanager
@@ -170,6 +195,7 @@ def import_network(path: str) -> nn.Module:
         found: Any = import_module(place)
         for part in name.split("."):
             found = getattr(found, part)
+        _check_builder(found, path)
         network = found()
     except (ImportError, AttributeError, TypeError) as error:
         raise ModelFileError(
@@ -183,6 +209,18 @@ def import_network(path: str) -> nn.Module:
             "name a function or class that builds one"
         )
     return network
+
+
+def _check_builder(found: Any, path: str) -> None:
+    """Refuse, before it is called, what was never meant to build a network."""
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        return
+    if isinstance(found, FunctionType) and found in _BUILDERS:
+        return
+    raise ModelFileError(
+        f"network {path!r} must be a class of torch modules or a function marked with "
+        f"@tell.network_builder, got {found!r}; mark the function that builds the network"
+    )
 
 
 def _own(network: Network, role: str) -> nn.Module | None:

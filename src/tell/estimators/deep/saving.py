@@ -14,6 +14,7 @@ from tell.estimators.deep.inputs import InputScale, network_shape
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.networks import (
     float32_by_default,
+    is_import_path,
     is_named,
     network_name,
     new_model,
@@ -117,6 +118,14 @@ def _outputs(network: nn.Module, rows: Tensor) -> Tensor:
 def _same(one: Tensor, other: Tensor) -> bool:
     close = {"rtol": 1e-4, "atol": 1e-5}
     return one.shape == other.shape and torch.allclose(one, other, **close, equal_nan=True)
+
+
+def named_code(config: dict[str, Any]) -> list[str]:
+    """The code that a description asks to import, as "encoder 'package.module:name'"."""
+    options = config.get("options")
+    given = options if isinstance(options, dict) else {}
+    networks = {role: given.get(role) for role in ("encoder", "decoder")}
+    return [f"{role} {path!r}" for role, path in networks.items() if is_import_path(path)]
 
 
 def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
