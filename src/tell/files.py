@@ -12,7 +12,10 @@ import errno
 import os
 import re
 import secrets
+import shutil
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +35,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)
 _PAUSE = 0.005  # seconds between two tries for a lock, or for a file that is being read
 _PATIENCE = 5.0
+_SETTLING = 5.0  # seconds in which a new scratch folder gets its lock
 LOCK = ".lock"  # the file that is locked where a folder cannot be
 PART = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN}}}\.part")  # every temporary name made here
 
@@ -105,6 +109,33 @@ def locked(folder: Path, seconds: float = 60.0) -> Iterator[None]:
         if sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_UN)  # a forked child may hold a copy of the handle
         os.close(handle)
+
+
+@contextmanager
+def scratch_folder(prefix: str) -> Iterator[Path]:
+    """Give a new folder among the system's temporary ones that goes when the block ends.
+
+    Those of this user that a killed process left under the same prefix go too.
+    """
+    for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_if_abandoned(other)
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        if sys.platform == "win32":
+            yield Path(name)
+            return
+        with locked(Path(name)):
+            yield Path(name)
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    if sys.platform == "win32":
+        return  # an open file in it may be all that tells
+    with suppress(OSError):  # in use, or not ours
+        found = folder.lstat()
+        old = time.time() - found.st_mtime > _SETTLING
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and old:
+            with locked(folder, seconds=0):
+                shutil.rmtree(folder)
 
 
 def _locked_handle(folder: Path) -> int | None:

@@ -6,11 +6,36 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tell.exceptions import InputError
+from tell.schema import (
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TRUTH,
+    list_of,
+    mapping_of,
+    optional,
+    record,
+    whole,
+)
 
 if TYPE_CHECKING:
     from tell.cli.options import Impute
     from tell.data.chunks import Chunk, Source
     from tell.data.preparation import Preparation
+
+# What the command itself writes into a model's metadata, and reads again.
+_ROWS = whole(0, 1 << 53)
+_NOTES = {
+    "data": optional(TEXT),
+    "label": optional(TEXT),
+    "rows_seen": optional(_ROWS),
+    "preparation": optional(OBJECT),
+    "metrics": optional(mapping_of(NUMBER)),
+    "spread": optional(list_of(optional(NUMBER))),
+    "choice": optional(OBJECT),
+    "update": optional(record({"data": TEXT, "rows": _ROWS, "finished": TRUTH})),
+    "unfinished": optional(mapping_of(_ROWS)),
+}
 
 
 def open_new(
@@ -87,8 +112,18 @@ def feature_names(model: Any) -> list[str] | None:
 
 
 def kept(model: Any) -> dict[str, Any]:
-    """What the command noted in the model; nothing if it was saved from Python."""
-    return dict(getattr(model, "metadata_", None) or {})
+    """What the command noted in the model; nothing if it was saved from Python.
+
+    A note of somebody else's under the same name is not taken for the command's own.
+    """
+    found = getattr(model, "metadata_", None)
+    notes = dict(found) if isinstance(found, dict) else {}
+    fits = {name: rule for name, rule in _NOTES.items() if name in notes}
+    return {
+        name: value
+        for name, value in notes.items()
+        if name not in fits or next(fits[name].misfits(name, value), None) is None
+    }
 
 
 def _rows_within(memory: str, model: Any) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.metrics import has_class
+from tell.schema import NUMBER, TEXT, mapping_of, one_of, optional, record, rule, whole
 
 POLL_SECONDS = 0.1
 
@@ -64,6 +65,21 @@ class Run:
     sample: int | None = None
     limits: dict[str, float | None] = field(default_factory=dict)
     labels_file: str = ""
+
+
+# The line of a run in `runs.jsonl`.
+RUN = record(
+    {
+        **dict.fromkeys(("fingerprint", "method", "reason", "note"), TEXT),
+        "labels_file": rule("a name", lambda v: isinstance(v, str) and Path(v).name == v),
+        "seed": whole(-(1 << 63), 1 << 63),
+        "status": one_of("done", "failed", "time", "memory"),
+        "measures": mapping_of(NUMBER),
+        "sample": optional(whole(1, 1 << 63)),
+        "limits": mapping_of(optional(NUMBER)),
+    },
+    may_lack=("reason", "measures", "note", "sample", "limits", "labels_file"),
+)
 
 
 @dataclass(frozen=True)
@@ -140,8 +156,14 @@ def _start(job_file: Path, errors: IO[str], threads: int | None) -> subprocess.P
     if threads is not None:
         libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment.update(dict.fromkeys(libraries, str(threads)))
+    # Nothing is ever written to the child's input: its end tells the child that we are gone.
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        env=environment,
     )
 
 

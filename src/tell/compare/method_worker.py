@@ -6,7 +6,10 @@ Writes one JSON message per line to standard output: a start and a run for every
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
+import threading
 import time
 import warnings
 from dataclasses import asdict
@@ -19,6 +22,7 @@ from sklearn.metrics import calinski_harabasz_score, silhouette_score
 
 from tell.baselines import METHODS, make
 from tell.compare.limited_process import Job, Limits, Run, peak_megabytes
+from tell.files import whole_file
 from tell.metrics import evaluate
 
 SILHOUETTE_ROWS = 2000
@@ -76,7 +80,8 @@ def run_seed(job: Job, X: NDArray[Any], y: NDArray[Any] | None, seed: int) -> Ru
         scores = evaluate(y[known], labels[known]).as_dict()
     measures = {**scores, **internal_measures(X, labels), "seconds": seconds, "peak_mb": peak}
     file = f"{job.fingerprint}-{job.method}-{seed}.npy"
-    np.save(Path(job.labels_folder) / file, labels)
+    with whole_file(Path(job.labels_folder) / file) as out:
+        np.save(out, labels)
     return job.run(seed, "done", measures=measures, note=_note(model), labels_file=file)
 
 
@@ -90,8 +95,23 @@ def _note(model: Any) -> str:
     )
 
 
+def end_with_parent(scratch: Path) -> None:
+    """End this process when the one that started it is gone, with the data copied for it.
+
+    Limits are the parent's to enforce: without it nobody would stop a long run.
+    """
+
+    def wait() -> None:
+        sys.stdin.buffer.read()  # until the other end is closed, if only by its death
+        shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main(job_file: str) -> None:
     """Run every seed of the job."""
+    end_with_parent(Path(job_file).parent)
     content = json.loads(Path(job_file).read_text())
     seeds, limits = content.pop("seeds"), Limits(**content.pop("limits"))
     job = Job(**content, limits=limits)

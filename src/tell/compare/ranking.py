@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from tell.baselines import METHODS, names
-from tell.compare.limited_process import Job, Limits, Run, supervise
+from tell.compare.limited_process import RUN, Job, Limits, Run, supervise
 from tell.exceptions import ParameterError
+from tell.files import scratch_folder
 from tell.metrics import has_class
+from tell.schema import check
 
 OWN_METHODS = ("tell", "deep-tell")
 RUNS_FILE = "runs.jsonl"
@@ -148,8 +150,8 @@ def compare(
         and (run.status == "done" or run.limits == asdict(limits))
     }
     runs: list[Run] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        job = Job.prepare(Path(scratch), task.X, task.y, task.n_clusters, task.shape, limits)
+    with scratch_folder("tell-compare-") as scratch:
+        job = Job.prepare(scratch, task.X, task.y, task.n_clusters, task.shape, limits)
         for method in methods:
             watch(method, None)
             own = job.of(method, _sample_of(method, sample), fingerprint, folder / "labels")
@@ -174,19 +176,23 @@ def _with_known(
 
 
 def _append(record: Path, run: Run) -> None:
-    with record.open("ab+") as file:
-        size = file.tell()
-        file.seek(max(size - 1, 0))
-        cut_short = size > 0 and file.read(1) != b"\n"  # by whatever ended an earlier comparison
-        file.write(b"\n" * cut_short + json.dumps(asdict(run)).encode() + b"\n")
+    with record.open("a+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        cut = file.read(1) not in (b"", b"\n")  # an interruption left half a line
+        file.write((b"\n" if cut else b"") + json.dumps(asdict(run)).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _recorded(record: Path) -> Iterator[Run]:
-    lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
+    lines = record.read_bytes().splitlines() if record.exists() else []
     for line in lines:
-        # Not a run: the line that an interruption cut short.
-        with suppress(ValueError, TypeError):
-            yield Run(**json.loads(line))
+        # Not a run: the line that an interruption cut short, or damage.
+        with suppress(ValueError, RecursionError):
+            content = json.loads(line)
+            check(content, RUN, str(record))
+            yield Run(**content)
 
 
 def _sample_of(method: str, sample: int | None) -> int | None:
@@ -258,5 +264,10 @@ def _summary(method: str, runs: list[Run], labels_folder: Path | None) -> Row:
 def _stability(runs: list[Run], labels_folder: Path | None) -> float | None:
     if labels_folder is None or len(runs) < 2:
         return None
-    labels = [np.load(labels_folder / run.labels_file) for run in runs]
+    try:
+        labels = [np.load(labels_folder / run.labels_file) for run in runs]
+    except (OSError, ValueError, EOFError):
+        return None  # removed or damaged since
+    if len({len(found) for found in labels}) != 1:
+        return None
     return float(np.mean([adjusted_rand_score(a, b) for a, b in combinations(labels, 2)]))

@@ -5,6 +5,7 @@ Whatever kills the process leaves either the earlier state or the new one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,8 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     """
     # Cloned, because safetensors refuses tensors that share memory.
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    data = save(plain, metadata={"facts": json.dumps(facts)})
+    text = json.dumps(facts)
+    data = save(plain, metadata={"facts": text, "checksum": _checksum(plain, text)})
     write_whole(path, data)
 
 
@@ -39,13 +41,28 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_checkpoint` wrote."""
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+            header = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            facts = json.loads(header["facts"])
+            if not isinstance(facts, dict):
+                raise TypeError("facts that are no object")
+            # Files of earlier versions have none.
+            if header.get("checksum", None) not in (None, _checksum(tensors, header["facts"])):
+                raise ValueError("another checksum than it states")
+            return tensors, facts
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(
             f"checkpoint {path} must be a file written by tell, got {error}; "
             "delete it to start anew"
         ) from error
+
+
+def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
+    digest = hashlib.sha256(facts.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def random_tensors(device: torch.device) -> dict[str, Tensor]:

@@ -30,7 +30,7 @@ from tell.core.compiling import compiled_losses, compiled_step
 from tell.core.memory import kept_memory
 from tell.core.objective import Losses, Objective
 from tell.core.schedule import Rate, constant_rate
-from tell.exceptions import DivergedError
+from tell.exceptions import DivergedError, ModelFileError
 from tell.progress import progress
 
 Record = dict[str, Any]
@@ -171,7 +171,7 @@ class Loop:
     def run(self) -> list[Record]:
         """Train until the last epoch, a hook's stop or the deadline; return the history."""
         if self.checkpoint is not None and self.checkpoint.exists():
-            self.restore(*read_checkpoint(self.checkpoint))
+            self._go_on(self.checkpoint)
         self.objective.train()
         total = self.epochs * self.batches.steps
         with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
@@ -184,6 +184,17 @@ class Loop:
                     break
                 self._run_epoch(bar.update)
         return self.history
+
+    def _go_on(self, checkpoint: Path) -> None:
+        try:
+            self.restore(*read_checkpoint(checkpoint))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            raise ModelFileError(
+                f"checkpoint {checkpoint} must hold the state of this training, got "
+                f"{type(error).__name__}: {error}; delete it to start anew"
+            ) from error
 
     def stop(self, reason: str) -> None:
         """End the run after this epoch."""

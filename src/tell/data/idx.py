@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tell.exceptions import InputError
 
 _UNSIGNED_BYTE = 0x08
+_MOST_DIMENSIONS = 8
 # The largest set here, Fashion-MNIST, holds 47 million bytes; no more is ever decompressed.
 _MOST_BYTES = 1 << 28
 
@@ -39,7 +40,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise _damaged(path, "it does not start like an IDX file of unsigned bytes")
     dimensions = raw[3]
     header = 4 + 4 * dimensions
-    if dimensions == 0 or len(raw) < header:
+    if not 1 <= dimensions <= _MOST_DIMENSIONS:
+        raise _damaged(path, f"it states {dimensions} dimensions")
+    if len(raw) < header:
         raise _damaged(path, "its header is cut off")
     shape = tuple(int(size) for size in np.frombuffer(raw, ">u4", dimensions, offset=4))
     if len(raw) - header != prod(shape):

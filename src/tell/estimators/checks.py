@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tell.estimators.scaling import Scaling
     from tell.estimators.tell import TELL
 
+MOST_TRIES = 100_000  # restarts or steps: beyond it a fit would not come to its end
 SEEDINGS = ("k-means++", "random", "kaiming")
 
 
@@ -53,6 +54,8 @@ def check_options(model: TELL) -> None:
 def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
+    if name != "n_clusters" and int(value) > MOST_TRIES:
+        raise ParameterError(f"{name} must be at most {MOST_TRIES:,}, got {value!r}")
 
 
 def is_usable(device: Any) -> bool:

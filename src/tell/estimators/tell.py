@@ -118,7 +118,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     Notes
     -----
-    A row of zeros has no direction: on the sphere it pulls no centre and falls to cluster 0.
+    A row of zeros has no direction: on the sphere it pulls no centre, falls to cluster 0 and adds
+    2 to the sum behind `loss_`, the squared distance between unit vectors at a right angle.
 
     Examples
     --------

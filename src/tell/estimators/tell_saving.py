@@ -13,16 +13,56 @@ from torch import Tensor
 
 from tell.core.assignment import Totals
 from tell.core.online import StreamState, Watch
-from tell.estimators.checks import is_usable
+from tell.estimators.checks import check_options, is_usable
 from tell.estimators.scaling import Floats, Scaling
 from tell.exceptions import ModelFileError
 from tell.persistence import SavedModel
+from tell.schema import (
+    ANYTHING,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TRUTH,
+    check,
+    list_of,
+    number,
+    optional,
+    record,
+    whole,
+)
 
 if TYPE_CHECKING:
     from tell.estimators.tell import TELL
 
 _PLAIN = ("loss_", "n_iter_", "history_", "runs_", "stream_", "metadata_", "n_features_in_")
 _CSR = ("data", "indices", "indptr")
+_COUNT = whole(0, 1 << 53)
+_LINES = list_of(OBJECT)
+_LEARNED = {
+    "loss_": NUMBER,
+    "n_iter_": _COUNT,
+    "history_": _LINES,
+    "runs_": _LINES,
+    "stream_": _LINES,
+    "metadata_": ANYTHING,
+    "n_features_in_": whole(1, 1 << 53),
+    "feature_names_in_": list_of(TEXT),
+}
+_WATCH = dict.fromkeys(("rows", "mean", "squares", "running", "watched"), NUMBER)
+# What `describe` writes; the options are checked as those of a user are.
+SCHEMA = record(
+    {
+        "options": OBJECT,
+        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_", "stream_")),
+        "seed": optional(whole(0, (1 << 32) - 1)),
+        "usual_loss": NUMBER,
+        "seen": number(0),
+        "revived_at": number(0),
+        "watch": record({**_WATCH, "drifting": TRUTH, "fitted": TRUTH}),
+    },
+    may_lack=("usual_loss",),
+    others=True,
+)
 
 
 def describe(model: TELL) -> dict[str, Any]:
@@ -86,10 +126,12 @@ def _from_parts(parts: dict[str, NDArray[Any]], n_features: int) -> tuple[Any, F
 def restore(model: TELL, saved: SavedModel) -> TELL:
     """Fill a fresh estimator with what `describe` and `tensors_of` gave."""
     try:
+        check(saved.config, SCHEMA, "model.json")
         return _restore(model, saved.config, saved.tensors)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
         raise ModelFileError(
-            f"the model's description does not fit its tensors ({error})"
+            f"the model's description does not fit its tensors ({error}); restore the folder or "
+            "fit again"
         ) from None
 
 
@@ -107,6 +149,8 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     model._scaling = Scaling(offset, scale)
     if not is_usable(model.device):
         model.device = "cpu"  # written on a machine that had more
+    check_options(model)
+    _check_tensors(tensors, model.n_clusters, model.n_features_in_)
     device = model.device
     model._usual_loss = config.get("usual_loss", model.loss_)
     if config["seed"] is not None:
@@ -119,8 +163,6 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
         config["revived_at"],
         Watch(**config["watch"]),
     )
-    if model._state.centers.shape != (model.n_clusters, model.n_features_in_):
-        raise ValueError(f"centres of shape {tuple(model._state.centers.shape)}")
     model.labels_ = tensors["labels"].numpy()
     batches: dict[int, dict[str, NDArray[Any]]] = {}
     for name in tensors:
@@ -129,3 +171,20 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
             batches.setdefault(int(i), {})[part] = tensors[name].numpy()
     model._pending = [_from_parts(batches[i], model.n_features_in_) for i in sorted(batches)]
     return model
+
+
+def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
+    """Check type and shape of what every later step relies on."""
+    shapes = {"centers": (k, d), "sums": (k, d), "counts": (k,), "lengths": (k,)}
+    shapes |= {name: (d,) for name in ("offset", "scale") if name in tensors}
+    for name, shape in shapes.items():
+        found = tensors[name]
+        if tuple(found.shape) != shape or found.dtype not in (torch.float32, torch.float64):
+            raise ValueError(
+                f"{name} must be floats of shape {shape}, got {found.dtype}{tuple(found.shape)}"
+            )
+    labels = tensors["labels"]
+    if labels.ndim != 1 or labels.dtype != torch.int32:
+        raise ValueError(f"labels must be int32 of shape (n,), got {labels.dtype}")
+    if len(labels) and not -1 <= int(labels.min()) <= int(labels.max()) < k:
+        raise ValueError(f"labels must lie between -1 and {k - 1}")

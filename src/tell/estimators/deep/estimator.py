@@ -40,6 +40,7 @@ from tell.estimators.deep.recipes.recipe import Recipe, Task
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.training import Control, Trained, remaining, train
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
+from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.persistence import SavedModel, save_as
@@ -115,7 +116,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     encoder_, decoder_, layer_ : torch modules
     input_shape_ : tuple
         Shape of a row of X.
-    stream_ : list of dict, one per call of `partial_fit`
+    stream_ : list of dict, one per call of `partial_fit` (the latest 1,024)
 
     Examples
     --------
@@ -314,10 +315,11 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         with unchanged_on_error(self), float32_by_default():
             x = self._tensor(X)
             model = copy.deepcopy(self._model())
-            record = one_pass(model, x, encoder=encoder, seed=len(self.stream_))
+            number = self.stream_[-1].get("batch", len(self.stream_) - 1) + 1 if self.stream_ else 0
+            record = one_pass(model, x, encoder=encoder, seed=number)
             labels = _labels(model.assign(model.embed(x)))
             self._set_model(model, labels, self.cluster_sizes_ + _sizes(model, labels))
-            self.stream_ = [*self.stream_, record]
+            self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], {**record, "batch": number}]
         return self
 
     def save(self, folder: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:

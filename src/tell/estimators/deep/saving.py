@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,18 @@ from tell.estimators.deep.networks import (
 from tell.estimators.deep.recipes import RECIPES
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
+from tell.schema import (
+    ANYTHING,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TRUTH,
+    check,
+    list_of,
+    optional,
+    record,
+    whole,
+)
 
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
@@ -30,6 +43,48 @@ if TYPE_CHECKING:
 KEPT_OPTIONS = ("epochs", "n_init", "max_time", "compiled", "verbose")
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
 PROBES = 16
+MOST_VALUES = 1 << 24  # of one row, 4096 × 4096
+_COUNT = whole(1, 1 << 31)
+_LINES = list_of(OBJECT)
+# What `describe` writes; the recipe checks its own options.
+SCHEMA = record(
+    {
+        "options": record(
+            {
+                "n_clusters": _COUNT,
+                "embedding_dim": _COUNT,
+                "epochs": optional(whole(1, 1 << 31)),
+                "n_init": optional(whole(1, 1 << 31)),
+                "max_time": optional(NUMBER),
+                "compiled": TRUTH,
+                "device": TEXT,
+                "encoder": TEXT,
+                "decoder": optional(TEXT),
+                "augment": optional(TEXT),
+                "random_state": optional(whole(-(1 << 63), 1 << 63)),
+            },
+            may_lack=("compiled", "embedding_dim"),
+            others=True,
+        ),
+        "recipe": record({"name": TEXT, "options": OBJECT}),
+        "results": record(
+            {
+                "loss_": NUMBER,
+                "table_loss_": NUMBER,
+                "n_iter_": whole(0, 1 << 53),
+                "history_": _LINES,
+                "runs_": _LINES,
+                "stream_": _LINES,
+                "n_features_in_": _COUNT,
+            },
+            others=True,
+        ),
+        "input_shape": list_of(whole(1, MOST_VALUES), longest=3),
+        "feature_names": optional(list_of(TEXT)),
+        "metadata": ANYTHING,
+    },
+    others=True,
+)
 
 
 def describe(estimator: DeepTELL) -> dict[str, Any]:
@@ -132,6 +187,8 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
     """Rebuild a fitted estimator."""
     config, tensors = saved.config, saved.tensors
     try:
+        check(config, SCHEMA, "model.json")
+        _check_sizes(config, tensors)
         recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
         estimator = kind(recipe=recipe, **config["options"])
         if not is_usable(estimator.device):
@@ -153,11 +210,31 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
         for name in KEPT_RESULTS:
             setattr(estimator, name, config["results"][name])
         estimator.metadata_ = config["metadata"]
-    except (KeyError, TypeError) as error:
+    except ModelFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
         raise ModelFileError(
             f"model file must describe a DeepTELL, got {type(error).__name__}: {error}; fit again"
         ) from error
     return estimator
+
+
+def _check_sizes(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Refuse sizes that the tensors do not have, before networks of these sizes take memory."""
+    options, shape = config["options"], config["input_shape"]
+    values = math.prod(shape)
+    if values > MOST_VALUES:
+        raise ValueError(f"a row of {values} values, at most {MOST_VALUES} are read")
+    centers = tensors["model.layer.weight"]
+    if centers.ndim != 2 or len(centers) != options["n_clusters"]:
+        raise ValueError(f"{options['n_clusters']} clusters, but centres {tuple(centers.shape)}")
+    if is_named(options["encoder"]):
+        if options.get("embedding_dim", centers.shape[1]) != centers.shape[1]:
+            raise ValueError(f"embedding_dim {options['embedding_dim']}")
+        weights = [v for name, v in tensors.items() if name.startswith("model.encoder.")]
+        images = any(weight.ndim == 4 for weight in weights)
+        if not images and not any(w.ndim == 2 and w.shape[1] == values for w in weights):
+            raise ValueError(f"rows of {values} values, but no layer for them")
 
 
 def _copy_into(model: DeepModel, tensors: dict[str, Tensor]) -> None:

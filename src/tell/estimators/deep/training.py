@@ -28,10 +28,12 @@ from tell.core.checkpoint import (
 from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.exceptions import ParameterError
+from tell.exceptions import ModelFileError, ParameterError
+from tell.schema import TEXT, check, list_of, record, whole
 
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
+_PLAN = record({"fingerprint": TEXT, "seeds": list_of(whole(0, 1 << 33))})
 HARMLESS = {"checkpoint", "hooks", "max_time", "verbose"}
 
 
@@ -82,6 +84,10 @@ class Control:
             write_checkpoint(plan, {}, facts)
             return seeds
         earlier = read_checkpoint(plan)[1]
+        try:
+            check(earlier, _PLAN, f"checkpoint {plan}")
+        except ValueError as error:
+            raise ModelFileError(f"{error}; delete the folder to start anew") from None
         if earlier["fingerprint"] != facts["fingerprint"]:
             raise ParameterError(
                 f"checkpoint={self.folder} must belong to this run, got the state of a run with "
