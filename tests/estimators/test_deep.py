@@ -338,10 +338,12 @@ def test_own_networks_are_kept_by_import_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = textwrap.dedent("""
+        import tell
         from torch import nn
         class Net(nn.Sequential):
             def __init__(self):
                 super().__init__(nn.Flatten(), nn.Linear(64, 5))
+        @tell.network_builder
         def wide():
             return nn.Sequential(nn.Linear(5, 64), nn.Unflatten(1, (1, 8, 8)))
     """)

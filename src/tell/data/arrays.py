@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 import mmap
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +25,7 @@ from tell.data.chunks import (
     no_rows,
     precision,
 )
+from tell.data.limits import check_size, decoding
 from tell.exceptions import InputError
 
 _DATA_KEYS = ("X", "x", "data", "features", "images")
@@ -202,10 +205,8 @@ def as_numbers(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> FloatArr
 
 def open_npy(path: Path, choice: Choice, chunk_rows: int) -> Source:
     """Open a .npy file memory-mapped, so that only the chunk being read is in memory."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{path} is not a readable .npy file ({error}); write it again") from None
+    with decoding(str(path), ".npy"):
+        array = np.lib.format.open_memmap(path, mode="r")
     return ArraySource(array, name=str(path), choice=choice, chunk_rows=chunk_rows)
 
 
@@ -270,13 +271,13 @@ class NpzSource(Source):
     def _labels(self) -> NDArray[Any] | None:
         if self._label is None:
             return None
-        try:
-            with np.load(self._path, allow_pickle=False) as archive:
-                y = archive[self._label]
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{self._path}: labels {self._label!r} cannot be read: {error}"
-            ) from None
+        with _members(self._path) as archive, archive.open(f"{self._label}.npy") as member:
+            shape, _, dtype = _npy_header(member, self._path)
+            if dtype.kind not in "biufSU":
+                raise InputError(f"{self._path}: labels {self._label!r} must be numbers or texts")
+            size = math.prod(shape) * dtype.itemsize
+            check_size(size, f"the label array {self._label!r}", str(self._path))
+            y = np.frombuffer(_read_exactly(member, size, self._path), dtype).reshape(shape)
         if y.shape != (self.n_rows,):
             raise InputError(
                 f"{self._path}: {self._label!r} must hold one label per row, that is shape "
@@ -285,11 +286,10 @@ class NpzSource(Source):
         return np.asarray(y)
 
 
-def _members(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path} is not a readable .npz file ({error}); write it again") from None
+@contextmanager
+def _members(path: Path) -> Iterator[zipfile.ZipFile]:
+    with decoding(str(path), ".npz"), zipfile.ZipFile(path) as archive:
+        yield archive
 
 
 def _find_key(archive: zipfile.ZipFile, known: tuple[str, ...], path: Path) -> str:
@@ -312,23 +312,20 @@ def _label_key(archive: zipfile.ZipFile, asked: str | int | None, path: Path) ->
 
 
 def _npy_header(member: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    try:
-        version = np.lib.format.read_magic(member)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        return read(member)
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} holds a damaged array ({error}); write it again") from None
+    version = np.lib.format.read_magic(member)
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(member)
+    row = math.prod(shape if fortran else shape[1:]) * dtype.itemsize
+    check_size(row, "an array stored by columns" if fortran else "a row", str(path))
+    return shape, fortran, dtype
 
 
 def _read_exactly(member: IO[bytes], size: int, path: Path) -> bytes:
-    try:
-        raw = member.read(size)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}); write it again") from None
+    raw = member.read(size)
     if len(raw) < size:
         raise InputError(f"{path} ends before its last row; write it again")
     return raw

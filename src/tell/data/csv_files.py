@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from tell.data.chunks import Block, Choice, Chunk, no_rows
+from tell.data.limits import lines_of, read_line
 from tell.data.tables import TableSource, text_remedy
 from tell.exceptions import InputError
 
@@ -78,7 +79,7 @@ class Layout:
         """Find what Arrow could not convert: its own message knows the column but not the row."""
         places = {name: place for place, name in enumerate(self.names)}
         features = [places[column] for column in columns]
-        texts = (line.decode(errors="replace") for line in lines)
+        texts = (line.decode(errors="replace") for line in lines_of(lines, "the file"))
         cells = filter(None, csv.reader(texts, delimiter=self.delimiter))
         if self.has_header:
             next(cells)
@@ -124,7 +125,7 @@ class CsvSource(TableSource):
         import pyarrow as pa
 
         with _open(path) as file, _gzip_errors(path):
-            header = len(file.readline()) if layout.has_header else 0
+            header = len(read_line(file, str(path))) if layout.has_header else 0
             if path.suffix == ".gz":
                 yield from self._parse(file, path, layout, start=start, row=0)
                 return
@@ -185,11 +186,13 @@ def line_spans(path: Path, *, has_header: bool) -> Iterator[tuple[int, int, int]
     """
     with path.open("rb") as file:
         if has_header:
-            file.readline()
+            read_line(file, str(path))
         begin = file.tell()
         while piece := file.read(_SPAN_BYTES):
             lines, quotes = piece.count(b"\n"), piece.count(b'"')
-            while (more := file.readline()) and (quotes % 2 or not piece.endswith(b"\n")):
+            while (more := read_line(file, str(path))) and (
+                quotes % 2 or not piece.endswith(b"\n")
+            ):
                 lines, quotes, piece = lines + 1, quotes + more.count(b'"'), more
             end = file.tell() - len(more)
             file.seek(end)
@@ -215,7 +218,7 @@ def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | No
 def _layout(path: Path) -> Layout:
     with _open(path) as lines, _gzip_errors(path):
         try:
-            line = lines.readline().decode("utf-8-sig")
+            line = read_line(lines, str(path)).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputError(f"{path} must be UTF-8 text ({error}); convert it first") from None
     return Layout.of_line(line.rstrip("\r\n"), str(path))

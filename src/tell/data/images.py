@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source
+from tell.data.limits import check_size
 from tell.exceptions import InputError, MissingDependencyError, ParameterError
 
 _SUFFIXES = frozenset(
@@ -114,7 +115,10 @@ def _open(path: Path) -> Any:
         with Image.open(path) as image:
             if image.mode not in _GREY | _COLOUR:
                 raise ValueError(f"pixels of type {image.mode} are not supported")
+            check_size(4 * image.width * image.height, "the decoded image", str(path))
             return ImageOps.exif_transpose(image)
+    except InputError:
+        raise
     except Exception as error:
         # Decoders of foreign bytes fail in many ways; all mean the same to the reader.
         raise InputError(f"{path} is not a whole image ({error}); repair or remove it") from None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tell.data.chunks import Block, Choice, Chunk, no_rows, precision
+from tell.data.limits import decoding
 from tell.data.tables import TableSource, schema_precision
-from tell.exceptions import DataUnavailableError, InputError
 
 # Bytes per column that are read ahead; a whole row group would not be bounded.
 _BUFFER = 1 << 16
@@ -64,25 +64,18 @@ class ParquetSource(TableSource):
         self, path: Path, row_groups: list[int] | None, start: int, row: int, rows: int
     ) -> Iterator[Chunk]:
         """Read the given row groups (None: all) of one file, whose first row is `row` there."""
-        import pyarrow as pa
-
         file = _open(path)
-        try:
+        with decoding(str(path), "Parquet"):
             batches = file.iter_batches(batch_size=rows, columns=self.wanted, row_groups=row_groups)
             yield from self._convert(batches, start=start, file=str(path), row=row)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path} is damaged ({error}); write it again") from None
 
 
 def _open(path: Path) -> Any:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with decoding(str(path), "Parquet"):
         # Without pre-buffering and with a bounded read buffer, memory does not grow with the
         # size of a row group.
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is not a Parquet file ({error}); write it again") from None
-    except OSError as error:
-        raise DataUnavailableError(f"{path} cannot be read: {error}") from None
+        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
+        _ = file.metadata.num_row_groups, file.schema_arrow.names  # the first that may be damaged
+        return file

@@ -18,7 +18,25 @@ from numpy.typing import NDArray
 from tell.data.cells import as_numbers, as_texts, first_text
 from tell.data.chunks import Block, Chunk, FloatArray, Source
 from tell.data.tables import TableSource
-from tell.exceptions import InputError, TellWarning
+from tell.exceptions import InputError, ModelFileError, TellWarning
+from tell.schema import NUMBER, TEXT, TRUTH, MisfitError, check, either, list_of, optional, record
+
+_SCHEMA = record(
+    {
+        "columns": list_of(
+            record(
+                {
+                    "name": TEXT,
+                    "fill": optional(either(TEXT, NUMBER)),
+                    "categories": optional(list_of(TEXT)),
+                },
+                others=True,
+            )
+        ),
+        "drops_rows": TRUTH,
+    },
+    others=True,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,6 +184,10 @@ class Preparation:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Build it again from what `to_json` gave."""
+        try:
+            check(content, _SCHEMA, "the model's preparation")
+        except MisfitError as error:
+            raise ModelFileError(f"{error}; fit the model again") from None
         columns = [
             Column(
                 str(entry["name"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from tell.data.arrays import as_numbers, sample_shape
 from tell.data.chunks import Choice, Chunk, Source, finite, no_rows, precision
 from tell.data.csv_files import Layout
+from tell.data.limits import check_size, lines_of
 from tell.data.tables import TableSource
 from tell.exceptions import InputError
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PIECE = 1 << 20
+_INT64 = 1 << 63
 
 
 class IterableSource(Source):
@@ -165,6 +168,7 @@ class LineSource(TableSource):
                 if end:
                     yield rest + lines + end
                 rest = beginning if end else rest + beginning
+                check_size(4 * len(rest), "a line, read as text,", self.name)
         if rest.strip():
             yield rest
 
@@ -188,13 +192,13 @@ class LineSource(TableSource):
         rows: list[dict[str, Any]] = []
         for line in filter(None, map(bytes.strip, lines.split(b"\n"))):
             row = _json_row(line, f"{self.name}: row {start + len(rows)}")
-            rows.append({column: row.get(column) for column in self.wanted})
+            rows.append({column: _storable(row.get(column)) for column in self.wanted})
         try:
             yield pa.RecordBatch.from_pylist(rows)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError, UnicodeError) as error:
             raise InputError(
-                f"{self.name}: rows {start} to {start + len(rows) - 1} mix types in one column "
-                f"({error})"
+                f"{self.name}: rows {start} to {start + len(rows) - 1} mix types in one column or "
+                f"hold text that is none ({error})"
             ) from None
 
 
@@ -207,7 +211,7 @@ def open_lines(paths: list[Path], name: str, choice: Choice, chunk_rows: int) ->
 
 
 def _first_line(stream: IO[bytes], name: str) -> bytes:
-    for line in iter(stream.readline, b""):
+    for line in lines_of(stream, name):
         if line.strip():
             return line
     raise no_rows(name)
@@ -249,6 +253,16 @@ def _json_row(line: bytes, where: str) -> dict[str, Any]:
     if isinstance(row, list):
         return {str(position): value for position, value in enumerate(row)}
     raise InputError(f"{where} must be a JSON object or array, got {line[:40]!r}")
+
+
+def _storable(value: Any) -> Any:
+    """Take a whole number beyond 64 bits as the number that it would be with a decimal point."""
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf  # is reported with row and column
+    return value
 
 
 def _json_layout(line: bytes, name: str) -> Layout:
