@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 # Idle OpenMP threads sleep instead of spinning, so that parallel test workers do not starve each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test check docs bench install browser clean
+.PHONY: demo test check docs bench attack fuzz install browser clean
 
 ## demo: install, fit the embedded digits end to end, print the metrics, write demo/report.html
 demo: install
@@ -32,6 +32,18 @@ bench: install
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/deep.py
+
+## attack: 100,000 damaged files, 200 kills and a minute of eight writers; see tests/hostile
+attack: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.attack --cases 108000 --out tests/hostile/summary.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kills --kills 200 --out tests/hostile/kills.json
+
+## fuzz: coverage-guided fuzzing of the parsers written here, in an environment of its own
+fuzz: install
+	$(PYTHON) -m venv --system-site-packages .venv-fuzz
+	.venv-fuzz/bin/pip install -q atheris
+	PYTHONPATH=src:$(shell $(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
+	  .venv-fuzz/bin/python tests/hostile/fuzz.py -max_total_time=600
 
 ## docs: build the site into site/; a broken link or a stale name is an error
 docs: install

@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 
 import tell
 from tell import TELL, DeepTELL
+from tell.compare.ranking import Task, compare, rank
 from tell.core.checkpoint import read_checkpoint, write_checkpoint
 from tell.data.idx import read_idx
 from tell.estimators import FastRecipe
 from tell.exceptions import InputError, ModelFileError
-from tell.compare.ranking import Task, compare, rank
 from tell.persistence import read_model, write_model
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)

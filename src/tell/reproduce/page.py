@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tell.files import write_whole
 from tell.reproduce.figures import figure_file
-from tell.reproduce.result_lines import write_bytes
 from tell.reproduce.results import Result, finished, read_result
 from tell.reproduce.run import plan
 from tell.reproduce.score_tables import build_table, to_latex, to_markdown
@@ -60,7 +60,7 @@ def write_tables(specs: Iterable[Spec], scale: Scale, folder: Path) -> list[Path
             table = build_table(spec, scale, folder)
             for ending, text in (("md", to_markdown(table)), ("tex", to_latex(table))):
                 file = folder / scale.name / "tables" / f"{spec.name}.{ending}"
-                write_bytes(file, text.encode())
+                write_whole(file, text.encode())
                 written.append(file)
     return written
 
@@ -81,7 +81,7 @@ def write_page(specs: Sequence[Spec], scale: Scale, folder: Path, page: Path) ->
         findings="\n".join(_in_short(specs, scale, folder)),
         sections="\n".join(sections),
     )
-    write_bytes(page, (text.rstrip() + "\n").encode())
+    write_whole(page, (text.rstrip() + "\n").encode())
 
 
 def _status_line(spec: Spec, scale: Scale, folder: Path) -> str:

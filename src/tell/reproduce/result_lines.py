@@ -7,15 +7,12 @@ to one folder, and whatever kills one of them leaves the file as it was before o
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-if sys.platform != "win32":
-    import fcntl
+from tell.files import locked, write_whole
 
 Record = dict[str, Any]
 Identity = tuple[str, int, str]
@@ -52,35 +49,7 @@ def add_lines(file: Path, records: Iterable[Record]) -> None:
         known = _parsed(file) if file.exists() else {}
         lines = known | {identity(record): record for record in records}
         text = "".join(f"{_line(lines[name])}\n" for name in sorted(lines))
-        write_bytes(file, text.encode())
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process holds this folder's lock, then hold it; no file is left behind.
-
-    Without locks (Windows) let only one process write to a folder.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def write_bytes(path: Path, payload: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+        write_whole(file, text.encode())
 
 
 def _parsed(file: Path) -> dict[Identity, Record]:

@@ -18,7 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.reproduce.result_lines import add_lines, read_lines, write_bytes
+from tell.files import write_whole
+from tell.reproduce.result_lines import add_lines, read_lines
 from tell.reproduce.spec import Run
 
 PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "scipy")
@@ -148,4 +149,4 @@ def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
     """Write an .npz file whole or not at all."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
+    write_whole(path, buffer.getvalue())

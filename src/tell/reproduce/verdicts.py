@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from tell.data import datasets
+from tell.files import write_whole
 from tell.reproduce.descent import Descent, best_centers, judged, starting_layer, walk
-from tell.reproduce.result_lines import write_bytes
 from tell.reproduce.results import environment
 from tell.reproduce.spec import Scale, Spec
 from tell.reproduce.wording import template
@@ -56,7 +56,7 @@ def write_verdicts(folder: Path, spec: Spec, scale: Scale, runs: Sequence[Descen
     """Keep the verdicts of all runs, and the curves that figures are drawn from."""
     verdicts = [{**run.verdict(), "curve": run.curve()} for run in runs]
     content = {**environment(), "fingerprint": _fingerprint(spec, scale), "verdicts": verdicts}
-    write_bytes(_file(folder, scale), json.dumps(content, indent=1).encode())
+    write_whole(_file(folder, scale), json.dumps(content, indent=1).encode())
 
 
 def read_verdicts(folder: Path, spec: Spec, scale: Scale) -> list[dict[str, Any]]:
