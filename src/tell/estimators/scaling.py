@@ -15,9 +15,11 @@ from torch import Tensor
 
 from tell.core.assignment import DenseRows, Rows, SparseRows
 from tell.core.layer import Geometry
+from tell.estimators.ranges import beyond_float32
 from tell.exceptions import InputError, ParameterError
 
 Floats = NDArray[np.floating[Any]]
+SQUARES = (1e-30, 1e30)  # that float32 holds with all their digits
 
 BLOCK_NUMBERS = 1 << 20  # that are scaled or summed at a time: 8 MB
 
@@ -50,7 +52,12 @@ class Scaling:
         if not standardize:
             return cls(mean)
         middle = mean.astype(X.dtype)
-        variance = _mean(X, weight, lambda rows: np.square(rows - middle))
+        with np.errstate(over="ignore"):
+            variance = _mean(X, weight, lambda rows: np.square(rows - middle))
+        lost = ~((variance > SQUARES[0]) & (variance < SQUARES[1]))
+        if lost.any() and X.dtype == np.float32:  # those columns again in float64
+            exact = mean[lost]
+            variance[lost] = _mean(X[:, lost], weight, lambda rows: np.square(rows - exact))
         return cls.from_moments(mean, variance, X.dtype)
 
     @classmethod
@@ -110,6 +117,15 @@ def column_sums(X: NDArray[Any], of: Callable[[Any], Any] = lambda rows: rows) -
 
 
 def to_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
+    """An array or CSR matrix as rows on a device, in float64 where float32 cannot hold squares."""
+    rows = as_rows(X, weight, device)
+    if not beyond_float32(X, rows):
+        return rows
+    wide = None if weight is None else weight.astype(np.float64)
+    return as_rows(X.astype(np.float64), wide, device)
+
+
+def as_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
     """An array or CSR matrix as rows on a device, sharing memory where it can."""
     weights = None if weight is None else torch.from_numpy(weight).to(device)
     if not sp.issparse(X):

@@ -24,12 +24,13 @@ from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
 from tell.core.engine import Fit, fit_centers
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.online import StreamState, grown, step, stream_state
+from tell.core.online import StreamState, grown, stream_state
 from tell.data.budget import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
+from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
-from tell.estimators.scaling import Floats, Scaling, check_weights, join, to_rows
+from tell.estimators.scaling import Floats, Scaling, as_rows, check_weights, join, to_rows
 from tell.estimators.tell_saving import describe, restore, tensors_of
 from tell.estimators.validation import (
     NotFittedError,
@@ -227,6 +228,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def _fit_matrix(
         self, X: Any, weight: Floats | None, seed: int, *, in_place: bool = False
     ) -> Fit:
+        weight, factor = near_one(weight)
         scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
         rows = to_rows(scaling.apply(X, in_place=in_place), weight, self.device)
         check_finite(self, X, rows)
@@ -235,6 +237,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
         self._adopt(fit, scaling)
+        if factor != 1.0:
+            self._state = grown(self._state, self._state.seen * factor)
         own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(own.labels)
         self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self.n_clusters)
@@ -336,7 +340,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         weight = None if weight is None else weight.astype(dtype, copy=False)
         rows = self._rows(X, weight, dtype)
         was_drifting = self._state.watch.drifting
-        self._state, record, labels = step(self._state, rows, self.geometry, self.half_life)
+        self._state, record, labels = step_in_range(
+            self._state, rows, self.geometry, self.half_life
+        )
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
         self.loss_ = record["loss"]
         self.labels_ = _labels(labels)
@@ -529,11 +535,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters, bar=bar).labels
         X = source.matrix()
-        rows = to_rows(self._scaling.apply(X), None, self.device)
+        rows = as_rows(self._scaling.apply(X), None, self.device)
         labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
-        if not torch.isfinite(scores.sum()):  # one look at the scores instead of at all of X
-            check_finite(self, X, rows)
-        return _labels(labels)
+        # One look at the scores instead of at all of X.
+        usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
+        return _labels(labels) if usual else self._assign(X)[0]
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""
