@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from tell import TELL
 from tell.exceptions import InputError
+from tell.explanations import explain
 
 RANDOM = np.random.default_rng(0)
 CENTERS = RANDOM.normal(size=(3, 5))
@@ -120,6 +121,19 @@ def test_a_stream_of_usual_rows_takes_extreme_ones() -> None:
 def test_beyond_float64_there_is_a_refusal() -> None:
     with pytest.raises(InputError, match="scale its values down"):
         fitted(ROWS * 1e200, "euclidean")
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean"])
+@pytest.mark.parametrize("scale", [1e19, 1e30, 1e-20, 1e-30])
+def test_an_explanation_does_not_depend_on_the_unit(geometry: str, scale: float) -> None:
+    X = (ROWS * scale).astype(np.float32)
+    facts, usual = (explain(fitted(rows, geometry), rows) for rows in (X, ROWS.astype(np.float32)))
+    assert sorted(c.size for c in facts.clusters) == sorted(c.size for c in usual.clusters)
+    assert "nan" not in repr(facts)
+    effects, expected = (
+        sorted(c.effects.tolist() for c in found.clusters) for found in (facts, usual)
+    )
+    np.testing.assert_allclose(effects, expected, rtol=1e-2)
 
 
 @given(

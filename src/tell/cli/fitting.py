@@ -146,7 +146,7 @@ def advice(source: Source, chunk: Chunk) -> str | None:
     """Warn of a column that is so much wider than another that it decides alone."""
     if source.feature_names is None:
         return None
-    widths = chunk.X[:SAMPLE_ROWS].std(axis=0)
+    widths = chunk.X[:SAMPLE_ROWS].std(axis=0, dtype=np.float64)
     widest, narrowest = int(widths.argmax()), int(np.where(widths > 0, widths, np.inf).argmin())
     if not widths[widest] > MUCH_WIDER * widths[narrowest] > 0:
         return None

@@ -8,6 +8,7 @@ from tell.exceptions import MissingDependencyError, ParameterError
 from tell.explanations.view import Floats
 from tell.progress import progress
 
+MOST_EXPONENT = 60  # of two, in rows that are laid out as they are
 METHODS = ("tsne", "pca")
 
 
@@ -27,7 +28,7 @@ def project(
     """
     together = np.vstack([Z, centers])
     if fitting_method(together, method) == "tsne":
-        flat = _tsne(together, seed, visible)
+        flat = _tsne(_near_one(together), seed, visible)
     else:
         flat = _principal(together, 2, seed)
         flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))  # one feature has no second axis
@@ -47,6 +48,12 @@ def _vary(rows: Floats) -> bool:
     tolerance = 1e-12 * float(np.abs(rows).max())
     others = rows[(np.abs(rows - rows[0]) > tolerance).any(axis=1)]
     return len(others) > 0 and bool((np.abs(others - others[0]) > tolerance).any())
+
+
+def _near_one(rows: Floats) -> Floats:
+    """Bring extreme rows near 1, by a power of two: t-SNE squares them and knows no unit."""
+    exponent = int(np.frexp(np.abs(rows).max())[1])
+    return rows if abs(exponent) <= MOST_EXPONENT else np.ldexp(rows, -exponent)
 
 
 def _principal(rows: Floats, n_components: int, seed: int) -> Floats:

@@ -105,7 +105,7 @@ def _renamed(whole: Assigned, part: Assigned, k: int) -> float:
 
 def _means(part: Assigned, k: int) -> Floats:
     means = np.full((k, part.X.shape[1]), np.nan)
-    spread = part.X.std(axis=0)
+    spread = part.X.std(axis=0, dtype=np.float64)
     for j in np.unique(part.labels):
         means[j] = part.X[part.labels == j].mean(axis=0) / np.where(spread > 0, spread, 1)
     return means
