@@ -36,6 +36,8 @@ bench: install
 ## attack: 100,000 damaged files, 200 kills and a minute of eight writers; see tests/hostile
 attack: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.attack --cases 108000 --out tests/hostile/summary.json
+	OMP_NUM_THREADS=1 TELL_ATTACK_WRITERS=8 TELL_ATTACK_SECONDS=60 \
+	  $(BIN)/python -m pytest tests/hostile/test_writers.py --timeout 1000
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kills --kills 200 --out tests/hostile/kills.json
 
 ## fuzz: coverage-guided fuzzing of the parsers written here, in an environment of its own

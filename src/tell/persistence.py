@@ -89,8 +89,9 @@ def write_model(
         if instead_of is not None:
             _check_unchanged(place, instead_of)
         tensors_file = place / _tensors_name(checksum)
-        write_whole(tensors_file, payload)
-        write_whole(place / _DESCRIPTION, text.encode())
+        with _gone_unless_named(tensors_file, stamp):
+            write_whole(tensors_file, payload)
+            write_whole(place / _DESCRIPTION, text.encode())
         _remove_stale(place, tensors_file)
     return stamp
 
@@ -127,6 +128,26 @@ def _new_folder(place: Path) -> Iterator[None]:
             with suppress(OSError):  # somebody else's model is in it by now
                 place.rmdir()
         raise
+
+
+@contextmanager
+def _gone_unless_named(tensors_file: Path, stamp: str) -> Iterator[None]:
+    """Take new tensors away again if their description could not be written, as on a full disk."""
+    known = tensors_file.exists()
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError, ModelFileError):
+            if not known and _stamp(tensors_file.parent) != stamp:
+                tensors_file.unlink()
+        raise
+
+
+def _stamp(place: Path) -> str | None:
+    """The stamp of the model that is there; None if there is none."""
+    if not (place / _DESCRIPTION).exists():
+        return None
+    return str(_read_description(place)["checksum"])
 
 
 @contextmanager

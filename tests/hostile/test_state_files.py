@@ -90,6 +90,15 @@ def test_lies_in_a_description_are_named(
 
 
 @pytest.mark.parametrize(
+    "options", [{"verbose": True}, {"standardize": 1}, {"init": ROWS[:3]}, {"random_state": None}]
+)
+def test_whatever_is_saved_is_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    model = TELL(3, **options).fit(ROWS)
+    model.save(tmp_path / "model")
+    assert (tell.load(tmp_path / "model").predict(ROWS) == model.labels_).all()
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("centers", torch.zeros(3, 5)),

@@ -103,6 +103,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    trust: options.Trust = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -134,7 +135,7 @@ def command(
         impute=impute,
         one_hot=one_hot,
     )
-    task = _task(source, clusters, features, standardize=standardize)
+    task = _task(source, clusters, features, standardize=standardize, trust=trust)
     if not quiet:
         _announce_memory(task, chosen, sample)
     with _LiveTable(chosen, seeds, visible=not quiet) as live:
@@ -161,7 +162,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _task(source: Source, clusters: int, features: str, *, standardize: bool) -> Task:
+def _task(source: Source, clusters: int, features: str, *, standardize: bool, trust: bool) -> Task:
     from sklearn.preprocessing import StandardScaler
 
     from tell.compare.features import features_of
@@ -169,7 +170,7 @@ def _task(source: Source, clusters: int, features: str, *, standardize: bool) ->
 
     rows = source.read()
     X = StandardScaler().fit_transform(rows.X) if standardize else rows.X
-    X = features_of(X, features)
+    X = features_of(X, features, trust=trust)
     shape = source.shape if features == "raw" else ()
     return Task(source.name, X, rows.y, clusters, shape, features)
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from tell.exceptions import InputError, ParameterError
 
 
-def features_of(X: NDArray[np.float32], features: str, *, random_state: int = 0) -> NDArray[Any]:
+def features_of(
+    X: NDArray[np.float32], features: str, *, random_state: int = 0, trust: bool = False
+) -> NDArray[Any]:
     """Rows for the methods.
 
     Parameters
@@ -22,6 +24,8 @@ def features_of(X: NDArray[np.float32], features: str, *, random_state: int = 0)
         folder of a saved `DeepTELL`, whose embedding is taken.
     random_state : int
         Seeds the autoencoder.
+    trust : bool
+        Whether the model may run code that its folder names.
 
     Examples
     --------
@@ -39,14 +43,14 @@ def features_of(X: NDArray[np.float32], features: str, *, random_state: int = 0)
             f"features must be raw, ae or the folder of a model, got {features!r}; "
             "write one with tell fit --deep --out model"
         )
-    return _model_features(X, features)
+    return _model_features(X, features, trust=trust)
 
 
-def _model_features(X: NDArray[np.float32], folder: str) -> NDArray[Any]:
+def _model_features(X: NDArray[np.float32], folder: str, *, trust: bool) -> NDArray[Any]:
     from tell.contract import EncodedInput
     from tell.estimators import load
 
-    model = load(folder)
+    model = load(folder, trust=trust)
     if not isinstance(model.input_path, EncodedInput):
         raise InputError(
             f"{folder} holds a {model.describe().kind}, which learns no features; "

@@ -24,7 +24,9 @@ from tell.schema import (
     TEXT,
     TRUTH,
     check,
+    either,
     list_of,
+    mapping_of,
     number,
     optional,
     record,
@@ -43,17 +45,23 @@ _LEARNED = {
     "n_iter_": _COUNT,
     "history_": _LINES,
     "runs_": _LINES,
-    "stream_": _LINES,
+    "stream_": list_of(mapping_of(NUMBER)),
     "metadata_": ANYTHING,
     "n_features_in_": whole(1, 1 << 53),
     "feature_names_in_": list_of(TEXT),
 }
 _WATCH = dict.fromkeys(("rows", "mean", "squares", "running", "watched"), NUMBER)
-# What `describe` writes; the options are checked as those of a user are.
+_OPTIONS = {
+    "init": either(TEXT, list_of(list_of(NUMBER))),
+    "random_state": optional(whole(0, (1 << 32) - 1)),
+    "standardize": either(TRUTH, NUMBER),
+    "verbose": either(TRUTH, NUMBER),
+}
+# What `describe` writes; the other options are checked as those of a user are.
 SCHEMA = record(
     {
-        "options": OBJECT,
-        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_", "stream_")),
+        "options": record(_OPTIONS, others=True),
+        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_")),
         "seed": optional(whole(0, (1 << 32) - 1)),
         "usual_loss": NUMBER,
         "seen": number(0),
