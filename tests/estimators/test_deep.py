@@ -21,8 +21,9 @@ from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.partial import one_pass
-from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.recipes.tell import TellRecipe
 from tell.exceptions import (
     ConvergenceWarning,
     DivergedError,
@@ -36,7 +37,7 @@ from tell.persistence import read_model
 IMAGES = load_digits().images[:120]
 # Trainings are cut so short here that clusters may stay empty; one test looks at the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
-QUICK = FastRecipe(epochs=1, layout_epochs=5, distil_steps=2)
+QUICK = TellRecipe(epochs=1, start=GraphStart(epochs=1, layout_epochs=5, distil_steps=2))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,14 @@ def fitted() -> DeepTELL:
 
 
 @parametrize_with_checks(
-    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, distil_steps=60))]
+    [
+        DeepTELL(
+            2,
+            embedding_dim=4,
+            epochs=3,
+            recipe=TellRecipe(start=GraphStart(layout_epochs=20, distil_steps=60)),
+        )
+    ]
 )
 def test_scikit_learn_contract(estimator, check, threads) -> None:
     check(estimator)
@@ -189,7 +197,8 @@ def test_digits_are_clustered_well_by_default() -> None:
     model = DeepTELL(10, random_state=0).fit(digits.images)
     assert accuracy(digits.target, model.labels_) > 0.88  # k-means has 0.79
     assert model.cluster_sizes_.min() > 100
-    assert [line["stage"] for line in model.history_][-1] == "refine"
+    stages = list(dict.fromkeys(line["stage"] for line in model.history_))
+    assert stages == ["distil", "refine", "tell"]
 
 
 def test_paper_recipe_keeps_the_run_with_the_smallest_loss() -> None:

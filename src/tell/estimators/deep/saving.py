@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,21 +18,24 @@ from tell.estimators.deep.networks import (
     new_model,
     not_saveable,
 )
-from tell.estimators.deep.recipes import RECIPES
+from tell.estimators.deep.recipes.describing import (
+    check_recipe_comes_back,
+    describe_recipe,
+    restore_recipe,
+)
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
 
-KEPT_OPTIONS = ("epochs", "n_init", "max_time", "compiled", "verbose")
+KEPT_OPTIONS = ("epochs", "n_init", "n_jobs", "max_time", "compiled", "verbose")
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
 PROBES = 16
 
 
 def describe(estimator: DeepTELL) -> dict[str, Any]:
     """Return the JSON-able part of a fitted estimator."""
-    recipe = estimator._recipe()
     augment, state = estimator.augment, estimator.random_state
     names = getattr(estimator, "feature_names_in_", None)
     return {
@@ -51,7 +53,7 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
             "augment": augment if augment is None or isinstance(augment, str) else repr(augment),
             "random_state": int(state) if isinstance(state, int | np.integer) else None,
         },
-        "recipe": {"name": recipe.name, "options": asdict(recipe)},
+        "recipe": describe_recipe(estimator._recipe())[0],
         "results": {name: getattr(estimator, name) for name in KEPT_RESULTS},
         "input_shape": list(estimator.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -68,6 +70,7 @@ def tensors_of(estimator: DeepTELL) -> dict[str, Tensor]:
         "labels": torch.from_numpy(estimator.labels_),
         "sizes": torch.from_numpy(estimator.cluster_sizes_),
     }
+    tensors |= describe_recipe(estimator._recipe())[1]
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
@@ -78,6 +81,7 @@ def check_comes_back(estimator: DeepTELL, saved: SavedModel, kind: type[DeepTELL
     A class may be buildable without arguments and yet mean something else than with them, and
     options may have been changed after the fit.
     """
+    check_recipe_comes_back(estimator._recipe())
     try:
         again = restore(kind, saved)
     except (ModelFileError, ParameterError) as error:
@@ -123,7 +127,7 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
     """Rebuild a fitted estimator."""
     config, tensors = saved.config, saved.tensors
     try:
-        recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
+        recipe = restore_recipe(config["recipe"], tensors)
         estimator = kind(recipe=recipe, **config["options"])
         if not is_usable(estimator.device):
             estimator.device = "cpu"  # written on a machine that had more
