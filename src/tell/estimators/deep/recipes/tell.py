@@ -21,8 +21,8 @@ from tell.estimators.deep.recipes.start import batches_of
 from tell.estimators.deep.recipes.starts import resolve_start
 from tell.exceptions import ParameterError
 
-# λ: a row at squared distance 1 from its centre weighs as much as twice the reconstruction error.
-RELATIVE_WEIGHT = 2.0
+# λ: a row at squared distance 1 from its centre weighs five times the reconstruction error.
+RELATIVE_WEIGHT = 5.0
 MEASURED_ROWS = 10_000  # for the reconstruction error of the start
 LEAST_STEPS = 450  # of the descent, where few rows would give fewer
 GENTLE = 0.1  # part of the learning rate at which the labels settle
@@ -53,7 +53,7 @@ class TellRecipe(Recipe):
     learning_rate : float
         Of Adam at the beginning of eq. 15.
     weight : float, optional
-        λ, in the means of the authors' program. Default: 2 · n_clusters · `L_rec` at the end of
+        λ, in the means of the authors' program. Default: 5 · n_clusters · `L_rec` at the end of
         the start, so that it means the same for every kind of data; 0.01 after random weights.
     alternation : {"always", "epoch", "batch"}
         Who feels the clustering loss: both in every step, or centres and encoder in turn.
