@@ -386,7 +386,7 @@ KILLED = """
     import tell.estimators.deep.training as deep_run
     from tell.core.loop import Hook
     from tell.estimators.deep.estimator import DeepTELL
-    from tell.estimators.deep.recipes.paper import PaperRecipe
+    from tell.estimators import GraphStart, KMeansStart, PaperRecipe, TellRecipe
 
     deep_run.CHECKPOINT_SECONDS = 0
 
@@ -399,12 +399,17 @@ KILLED = """
                 os.kill(os.getpid(), signal.SIGKILL)
 
     X = load_digits().images[:120]
+    start = GraphStart(epochs=1, layout_epochs=5, distil_steps=2, batch_size=64)
+    recipe = {
+        "paper": PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64),
+        "tell": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64),
+        "k-means++": TellRecipe(epochs=1, n_init=2, start=KMeansStart(epochs=1), batch_size=64),
+    }[sys.argv[2]]
     for number, kill_after in enumerate([0, 1, 3, 4, 0]):
         child = os.fork()
         if child == 0:
             place = Path(sys.argv[1])
             folder = place / ("whole" if number == 0 else "killed")
-            recipe = PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64)
             model = DeepTELL(3, recipe=recipe, random_state=0, checkpoint=folder,
                              hooks=[Kill(kill_after)]).fit(X)
             numbers = [p.detach().numpy() for p in model.encoder_.parameters()]
@@ -414,10 +419,11 @@ KILLED = """
 """
 
 
-def test_killed_fit_goes_on_to_the_very_same_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", ["paper", "tell", "k-means++"])
+def test_killed_fit_goes_on_to_the_very_same_model(recipe: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(KILLED))
-    output = subprocess.check_output([sys.executable, script, tmp_path], text=True)
+    output = subprocess.check_output([sys.executable, script, tmp_path, recipe], text=True)
     assert output.split() == ["0", "-9", "-9", "-9", "0"]
     whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
     for name in whole.files:
