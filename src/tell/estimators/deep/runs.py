@@ -19,7 +19,7 @@ from tell.core.batches import Augment
 from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
 from tell.estimators.deep.networks import Network, float32_by_default, new_model
-from tell.estimators.deep.recipes.recipe import Recipe, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Task
 from tell.estimators.deep.training import Control, Trained, remaining, train
 from tell.exceptions import ParameterError, WorkerError
 from tell.progress import gathered, relayed_to
@@ -42,12 +42,8 @@ def train_all(
     plan: Plan, x: Tensor, seeds: Sequence[int], control: Control, n_jobs: int | None
 ) -> list[Trained]:
     """Train one model per seed; what all of them need is found once."""
-    first = seeds[0]
-    shared = control.shared(
-        lambda: plan.recipe.shared(
-            x, plan.n_clusters, seed=first, augment=plan.augment, visible=control.visible
-        )
-    )
+    rows = AllRows(x, plan.n_clusters, seeds[0], plan.augment, control.visible)
+    shared = control.shared(lambda: plan.recipe.shared(rows))
     jobs = min(count_jobs(n_jobs), len(seeds))
     if jobs == 1:
         return one_after_another(plan, x, shared, seeds, control)

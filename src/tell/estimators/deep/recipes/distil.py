@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tell.core.batches import Augment
 from tell.estimators.deep.recipes.distillation import DistilledStart
-from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
 from tell.estimators.deep.recipes.starts import resolve_start
 from tell.exceptions import ParameterError
 
@@ -47,19 +46,9 @@ class DistilRecipe(Recipe):
             )
         object.__setattr__(self, "start", start)
 
-    def shared(
-        self,
-        x: Tensor,
-        n_clusters: int,
-        *,
-        seed: int,
-        augment: Augment | None = None,
-        visible: bool = False,
-    ) -> dict[str, Tensor]:
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute what all runs need."""
-        found: dict[str, Tensor] = self.start.shared(
-            x, n_clusters, seed=seed, augment=augment, visible=visible
-        )
+        found: dict[str, Tensor] = self.start.shared(rows)
         return found
 
     def stages(self, task: Task) -> Iterator[Stage]:

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from tell.core.batches import Augment
 from tell.estimators.deep.recipes.distillation import DistilledStart
 from tell.estimators.deep.recipes.partition import Graph, find_graph, find_partition
-from tell.estimators.deep.recipes.recipe import Task
+from tell.estimators.deep.recipes.recipe import AllRows, Task
 
 
 @dataclass(frozen=True)
@@ -52,24 +51,16 @@ class GraphStart(DistilledStart):
 
     name: ClassVar[str] = "graph"
 
-    def shared(
-        self,
-        x: Tensor,
-        n_clusters: int,
-        *,
-        seed: int,
-        augment: Augment | None = None,
-        visible: bool = False,
-    ) -> dict[str, Tensor]:
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Search the nearest neighbours."""
         graph = find_graph(
-            x,
-            n_clusters,
+            rows.x,
+            rows.n_clusters,
             rows=self.graph_rows,
             neighbours=self.neighbours,
-            seed=seed,
-            augment=augment,
-            visible=visible,
+            seed=rows.seed,
+            augment=rows.augment,
+            visible=rows.visible,
         )
         return graph._asdict()
 

@@ -22,6 +22,17 @@ from tell.core.schedule import Rate, constant_rate
 from tell.estimators.deep.model import DeepModel
 
 
+@dataclass(frozen=True)
+class AllRows:
+    """What a fit knows before any of its runs begins."""
+
+    x: Tensor
+    n_clusters: int
+    seed: int  # of the first run
+    augment: Augment | None = None
+    visible: bool = False
+
+
 @dataclass
 class Task:
     """One run of a recipe: a model to train on rows from a seed.
@@ -107,15 +118,7 @@ class Recipe(ABC):
         """Build the cluster layer."""
         return ClusterLayer(embedding_dim, n_clusters)
 
-    def shared(
-        self,
-        x: Tensor,
-        n_clusters: int,
-        *,
-        seed: int,
-        augment: Augment | None = None,
-        visible: bool = False,
-    ) -> dict[str, Tensor]:
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute, once per fit, what all its runs need: a neighbour graph, for example."""
         return {}
 

@@ -14,11 +14,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tell.core.batches import Augment, Batches
+from tell.core.batches import Batches
 from tell.core.layer import unit
 from tell.core.objective import PAPER_WEIGHT
 from tell.estimators.deep.model import DeepModel
-from tell.estimators.deep.recipes.recipe import Stage, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
 
 BATCHES_OF_FEW_ROWS = 30
 SMALLEST_BATCH = 32
@@ -34,15 +34,7 @@ class Start(ABC):
     # λ, where it does not follow from the reconstruction that the start has learned.
     tell_weight: ClassVar[float | None] = None
 
-    def shared(
-        self,
-        x: Tensor,
-        n_clusters: int,
-        *,
-        seed: int,
-        augment: Augment | None = None,
-        visible: bool = False,
-    ) -> dict[str, Tensor]:
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute, once per fit, what all its runs need."""
         return {}
 

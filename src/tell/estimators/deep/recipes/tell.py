@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn, optim
 
-from tell.core.batches import Augment, Batches, seeded_generator
+from tell.core.batches import Batches, seeded_generator
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import PAPER_WEIGHT, Clustering
 from tell.core.schedule import ALTERNATIONS, Alternation, Always, PartOf, cosine_to
 from tell.estimators.deep.model import DeepModel
-from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
 from tell.estimators.deep.recipes.start import batches_of
 from tell.estimators.deep.recipes.starts import resolve_start
 from tell.exceptions import ParameterError
@@ -98,19 +98,9 @@ class TellRecipe(Recipe):
         """Build the cluster layer."""
         return ClusterLayer(embedding_dim, n_clusters, normalize_gradient=self.normalize_gradient)
 
-    def shared(
-        self,
-        x: Tensor,
-        n_clusters: int,
-        *,
-        seed: int,
-        augment: Augment | None = None,
-        visible: bool = False,
-    ) -> dict[str, Tensor]:
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute what the starts of all runs need."""
-        found: dict[str, Tensor] = self.start.shared(
-            x, n_clusters, seed=seed, augment=augment, visible=visible
-        )
+        found: dict[str, Tensor] = self.start.shared(rows)
         return found
 
     def stages(self, task: Task) -> Iterator[Stage]:
