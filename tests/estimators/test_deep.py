@@ -308,7 +308,7 @@ def test_an_encoder_alone_has_no_reconstruction_loss() -> None:
     assert all("reconstruction" not in line for line in model.history_)
     assert not model.can_decode
     assert model.centers_in_units() is None
-    assert model.describe().minimised == ("distil",)
+    assert model.describe().minimised == ("clustering",)
     with pytest.raises(ParameterError, match="needs a decoder"):
         model.decode(model.cluster_centers_)
 

@@ -46,6 +46,11 @@ class DistilRecipe(Recipe):
             )
         object.__setattr__(self, "start", start)
 
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """The terms of `Distillation`, in which the clustering loss is only watched."""
+        return "reconstruction", "distil"
+
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute what all runs need."""
         found: dict[str, Tensor] = self.start.shared(rows)

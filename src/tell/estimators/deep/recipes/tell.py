@@ -94,6 +94,11 @@ class TellRecipe(Recipe):
         if self.weight is not None and not self.weight > 0:
             raise ParameterError(f"weight must be above 0 or None, got {self.weight}; pass λ > 0")
 
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """Both terms of eq. 15."""
+        return "reconstruction", "clustering"
+
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the cluster layer."""
         return ClusterLayer(embedding_dim, n_clusters, normalize_gradient=self.normalize_gradient)
