@@ -43,6 +43,7 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         len(np.unique(y)),
         encoder=options.encoder,
         recipe=options.recipe,
+        start=options.start,
         augment=options.augment,
         epochs=options.epochs,
         n_init=1,
@@ -111,7 +112,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", help="digits, mnist, fashion-mnist, ...")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--recipe", default="fast", choices=["fast", "paper"])
+    parser.add_argument("--recipe", default="tell", choices=["tell", "distil", "paper"])
+    parser.add_argument("--start", default=None, choices=["graph", "k-means++", "random"])
     parser.add_argument("--encoder", default="auto")
     parser.add_argument("--augment", default=None, choices=["affine"])
     parser.add_argument("--epochs", type=int, default=None)
@@ -119,7 +121,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="results file (JSON lines)")
     options = parser.parse_args()
     if options.out is None:
-        parts = ["deep", options.data, options.recipe, options.encoder, options.augment]
+        start = None if options.start is None else options.start.replace("+", "")
+        parts = ["deep", options.data, options.recipe, start, options.encoder, options.augment]
         options.out = RESULTS / ("-".join(part for part in parts if part) + ".jsonl")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:

@@ -130,7 +130,7 @@ def test_it_describes_itself(case: Case) -> None:
     assert about.sizes is not None
     assert about.sizes.sum() == len(case.X)
     assert about.settings["random_state"] == 0
-    assert ("clustering" in about.minimised) == (about.kind != "DeepTELL")
+    assert "clustering" in about.minimised
     assert len([run for run in about.runs if run.chosen]) == (1 if about.runs else 0)
 
 
@@ -206,12 +206,14 @@ class Watch(Hook):
 @pytest.mark.parametrize(
     "options",
     [
-        {"recipe": "fast"},
+        {"recipe": "tell"},
+        {"recipe": "tell", "encoder": OwnEncoder()},
+        {"recipe": "distil"},
         {"recipe": tell.PaperRecipe(n_init=1)},
         {"recipe": tell.PaperRecipe(n_init=1, two_stage=True)},
         {"recipe": tell.PaperRecipe(n_init=1), "encoder": OwnEncoder()},
     ],
-    ids=["fast", "paper", "two stages", "no decoder"],
+    ids=["tell", "tell, no decoder", "distil", "paper", "two stages", "no decoder"],
 )
 @pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")  # after one epoch
 def test_a_deep_model_says_what_its_last_steps_minimised(options: dict[str, Any]) -> None:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from tell.core.layer import ClusterLayer, ClusterOutput
     from tell.data.sources import open_source
     from tell.estimators import TELL, DeepTELL, NotFittedError, load, network_builder
-    from tell.estimators.deep.recipes.graph import FastRecipe
+    from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
+    from tell.estimators.deep.recipes.tell import TellRecipe
     from tell.exceptions import (
         ConvergenceWarning,
         DataUnavailableError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         TellError,
         TellWarning,
         UntrustedModelError,
+        WorkerError,
     )
     from tell.explanations import explain, report
     from tell.metrics import evaluate
@@ -44,9 +46,9 @@ __all__ = [
     "ConvergenceWarning",
     "DataUnavailableError",
     "DeepTELL",
+    "DistilRecipe",
     "DivergedError",
     "DriftWarning",
-    "FastRecipe",
     "InputError",
     "MissingDependencyError",
     "ModelChangedError",
@@ -56,8 +58,10 @@ __all__ = [
     "ParameterError",
     "Recipe",
     "TellError",
+    "TellRecipe",
     "TellWarning",
     "UntrustedModelError",
+    "WorkerError",
     "__version__",
     "evaluate",
     "explain",
@@ -72,11 +76,12 @@ _ELSEWHERE = {
     "ClusterModel": "tell.contract",
     "ClusterOutput": "tell.core.layer",
     "DeepTELL": "tell.estimators",
-    "FastRecipe": "tell.estimators",
+    "DistilRecipe": "tell.estimators",
     "NotFittedError": "tell.estimators",
     "PaperRecipe": "tell.estimators",
     "Recipe": "tell.estimators.deep.recipes.recipe",
     "TELL": "tell.estimators",
+    "TellRecipe": "tell.estimators",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
     "load": "tell.estimators",

@@ -9,6 +9,7 @@
     ├── DataUnavailableError   (OSError)       a data set or file that is not there
     ├── MissingDependencyError (ImportError)   an optional package that is not installed
     ├── DivergedError          (RuntimeError)  training that left the finite numbers
+    ├── WorkerError            (RuntimeError)  a process that died in the middle of its work
     └── NotFittedError         (sklearn's)     a model that was never fitted: see `tell.estimators`
 
 One wording everywhere: name, rule, value, remedy.
@@ -49,6 +50,10 @@ class MissingDependencyError(TellError, ImportError):
 
 class DivergedError(TellError, RuntimeError):
     """Training produced a loss that is not finite; the last good state was kept."""
+
+
+class WorkerError(TellError, RuntimeError):
+    """A process that worked for this one is dead: killed, or out of memory."""
 
 
 class TellWarning(UserWarning):

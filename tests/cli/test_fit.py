@@ -198,3 +198,28 @@ def test_a_model_with_names_takes_an_array_of_as_many_columns(tell: Tell, tmp_pa
     tell("fit", "flowers.csv", "-k", 3, *chosen, "--out", "model").worked()
     np.save(tmp_path / "x.npy", load_iris().data[:, [1, 3]])
     assert len(tell("predict", "model", "x.npy").worked().split()) >= 150
+
+
+def test_options_of_deep_models_need_a_deep_model(tell: Tell) -> None:
+    message = tell("fit", "digits", "-k", 10, "--start", "random", "--jobs", 2).failed()
+    assert "--start, --jobs must come with --deep" in " ".join(message.split())
+
+
+def test_a_deep_model_takes_a_recipe_and_a_start(tell: Tell, tmp_path: Path) -> None:
+    np.save(tmp_path / "few.npy", load_digits().data[:60])
+    options = [
+        "--deep",
+        "--start",
+        "k-means++",
+        "--n-init",
+        2,
+        "--jobs",
+        2,
+        "--checkpoint",
+        "state",
+    ]
+    tell("fit", "few.npy", "-k", 3, *options, "--out", "model").worked()
+    model = load(tmp_path / "model")
+    assert model.recipe.start.name == "k-means++"
+    assert len(model.runs_) == 2
+    assert not (tmp_path / "state").exists()

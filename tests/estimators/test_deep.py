@@ -21,8 +21,9 @@ from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.partial import one_pass
-from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.recipes.tell import TellRecipe
 from tell.exceptions import (
     ConvergenceWarning,
     DivergedError,
@@ -36,7 +37,7 @@ from tell.persistence import read_model
 IMAGES = load_digits().images[:120]
 # Trainings are cut so short here that clusters may stay empty; one test looks at the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
-QUICK = FastRecipe(epochs=1, layout_epochs=5, distil_steps=2)
+QUICK = TellRecipe(epochs=1, start=GraphStart(epochs=1, layout_epochs=5, distil_steps=2))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,14 @@ def fitted() -> DeepTELL:
 
 
 @parametrize_with_checks(
-    [DeepTELL(2, embedding_dim=4, epochs=3, recipe=FastRecipe(layout_epochs=20, distil_steps=60))]
+    [
+        DeepTELL(
+            2,
+            embedding_dim=4,
+            epochs=3,
+            recipe=TellRecipe(start=GraphStart(layout_epochs=20, distil_steps=60)),
+        )
+    ]
 )
 def test_scikit_learn_contract(estimator, check, threads) -> None:
     check(estimator)
@@ -189,7 +197,8 @@ def test_digits_are_clustered_well_by_default() -> None:
     model = DeepTELL(10, random_state=0).fit(digits.images)
     assert accuracy(digits.target, model.labels_) > 0.88  # k-means has 0.79
     assert model.cluster_sizes_.min() > 100
-    assert [line["stage"] for line in model.history_][-1] == "refine"
+    stages = list(dict.fromkeys(line["stage"] for line in model.history_))
+    assert stages == ["distil", "refine", "tell"]
 
 
 def test_paper_recipe_keeps_the_run_with_the_smallest_loss() -> None:
@@ -299,7 +308,7 @@ def test_an_encoder_alone_has_no_reconstruction_loss() -> None:
     assert all("reconstruction" not in line for line in model.history_)
     assert not model.can_decode
     assert model.centers_in_units() is None
-    assert model.describe().minimised == ("distil",)
+    assert model.describe().minimised == ("clustering",)
     with pytest.raises(ParameterError, match="needs a decoder"):
         model.decode(model.cluster_centers_)
 
@@ -379,7 +388,7 @@ KILLED = """
     import tell.estimators.deep.training as deep_run
     from tell.core.loop import Hook
     from tell.estimators.deep.estimator import DeepTELL
-    from tell.estimators.deep.recipes.paper import PaperRecipe
+    from tell.estimators import GraphStart, KMeansStart, PaperRecipe, TellRecipe
 
     deep_run.CHECKPOINT_SECONDS = 0
 
@@ -392,12 +401,17 @@ KILLED = """
                 os.kill(os.getpid(), signal.SIGKILL)
 
     X = load_digits().images[:120]
+    start = GraphStart(epochs=1, layout_epochs=5, distil_steps=2, batch_size=64)
+    recipe = {
+        "paper": PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64),
+        "tell": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64),
+        "k-means++": TellRecipe(epochs=1, n_init=2, start=KMeansStart(epochs=1), batch_size=64),
+    }[sys.argv[2]]
     for number, kill_after in enumerate([0, 1, 3, 4, 0]):
         child = os.fork()
         if child == 0:
             place = Path(sys.argv[1])
             folder = place / ("whole" if number == 0 else "killed")
-            recipe = PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64)
             model = DeepTELL(3, recipe=recipe, random_state=0, checkpoint=folder,
                              hooks=[Kill(kill_after)]).fit(X)
             numbers = [p.detach().numpy() for p in model.encoder_.parameters()]
@@ -407,10 +421,11 @@ KILLED = """
 """
 
 
-def test_killed_fit_goes_on_to_the_very_same_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", ["paper", "tell", "k-means++"])
+def test_killed_fit_goes_on_to_the_very_same_model(recipe: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(KILLED))
-    output = subprocess.check_output([sys.executable, script, tmp_path], text=True)
+    output = subprocess.check_output([sys.executable, script, tmp_path, recipe], text=True)
     assert output.split() == ["0", "-9", "-9", "-9", "0"]
     whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
     for name in whole.files:

@@ -11,13 +11,14 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from tell.estimators.deep.estimator import DeepTELL
-from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.graph import GraphStart
+from tell.estimators.deep.recipes.tell import TellRecipe
 from tell.exceptions import ParameterError
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120] / 16
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
-QUICK = FastRecipe(epochs=1, layout_epochs=5, distil_steps=2)
+QUICK = TellRecipe(epochs=1, start=GraphStart(epochs=1, layout_epochs=5, distil_steps=2))
 
 
 def reload(model: DeepTELL, folder: Path) -> DeepTELL:

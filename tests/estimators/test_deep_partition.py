@@ -8,16 +8,18 @@ import torch
 from sklearn.datasets import load_digits
 
 from tell.estimators.deep.recipes.neighbours import nearest_neighbours
-from tell.estimators.deep.recipes.partition import find_partition, mixture, neighbour_graph
+from tell.estimators.deep.recipes.partition import (
+    find_graph,
+    find_partition,
+    mixture,
+    neighbour_graph,
+)
 from tell.metrics import accuracy
 
 
-def partition(
-    x: torch.Tensor, k: int, graph_rows: torch.Tensor | None = None, **options: int
-) -> torch.Tensor:
-    options = {"seed": 0, "neighbours": 15, "epochs": 100, **options}
-    rows = torch.arange(len(x)) if graph_rows is None else graph_rows
-    return find_partition(x, k, graph_rows=rows, visible=False, **options)
+def partition(x: torch.Tensor, k: int, epochs: int = 100) -> torch.Tensor:
+    graph = find_graph(x, k, rows=len(x), neighbours=15, seed=0)
+    return find_partition(x, graph, k, seed=0, epochs=epochs)
 
 
 def test_digits_are_found_from_their_neighbours() -> None:
@@ -30,14 +32,26 @@ def test_digits_are_found_from_their_neighbours() -> None:
 def test_rows_outside_the_graph_follow_their_neighbours() -> None:
     digits = load_digits()
     x = torch.from_numpy(digits.images).float()[:, None] / 16
-    known = torch.arange(0, len(x), 2)
-    found = partition(x, 10, known)
-    inside = partition(x[known], 10)
-    torch.testing.assert_close(found[known], inside)
+    graph = find_graph(x, 10, rows=900, neighbours=15, seed=0)
+    assert graph.others.shape == (len(x) - 900, 15)
+    found = find_partition(x, graph, 10, seed=0, epochs=100)
+    inside = graph.rows
+    torch.testing.assert_close(found[inside], partition(x[inside], 10))
     torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
-    own = accuracy(digits.target[::2], inside.argmax(1).numpy())
-    others = accuracy(digits.target[1::2], found[1::2].argmax(1).numpy())
+    outside = np.setdiff1d(np.arange(len(x)), inside.numpy())
+    own = accuracy(digits.target[inside], found[inside].argmax(1).numpy())
+    others = accuracy(digits.target[outside], found[outside].argmax(1).numpy())
     assert others > own - 0.02
+
+
+def test_one_graph_gives_other_partitions_for_other_seeds() -> None:
+    x = torch.from_numpy(load_digits().images[:400]).float() / 16
+    graph = find_graph(x, 10, rows=400, neighbours=15, seed=0)
+    first, again, other = (
+        find_partition(x, graph, 10, seed=seed, epochs=20).argmax(1) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 def test_graph_is_symmetric_and_bounded() -> None:

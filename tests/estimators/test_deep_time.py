@@ -12,12 +12,13 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-import tell.estimators.deep.estimator as deep
-import tell.estimators.deep.recipes.graph as deep_fast
+import tell.estimators.deep.recipes.graph as deep_graph
+import tell.estimators.deep.runs as deep_runs
 from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
-from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
+from tell.estimators.deep.recipes.tell import TellRecipe
 from tell.estimators.deep.training import _described
 from tell.exceptions import ConvergenceWarning
 from tell.metrics import accuracy
@@ -74,7 +75,7 @@ def test_an_untrained_network_is_called_so() -> None:
 
 def test_runs_that_were_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = PaperRecipe(epochs=1, n_init=3, batch_size=64)
-    monkeypatch.setattr(deep, "remaining", lambda deadline: False)
+    monkeypatch.setattr(deep_runs, "remaining", lambda deadline: False)
     model, said = quietly(DeepTELL(2, recipe=recipe, max_time=1000.0, random_state=0), IMAGES[:64])
     assert len(model.runs_) == 1
     assert "1 of 3 runs" in said
@@ -119,11 +120,12 @@ def test_the_fit_goes_on_where_the_time_ended(after: int, two_stage: bool, tmp_p
 def test_the_partition_is_not_searched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = FastRecipe(epochs=2, layout_epochs=5, distil_steps=2)
+    recipe = TellRecipe(epochs=2, start=GraphStart(epochs=2, layout_epochs=5, distil_steps=2))
     whole, _ = quietly(DeepTELL(3, recipe=recipe, random_state=0))
     options = {"recipe": recipe, "random_state": 0, "checkpoint": tmp_path / "run"}
     quietly(DeepTELL(3, max_time=0.001, **options))
-    monkeypatch.setattr(deep_fast, "find_partition", None)
+    monkeypatch.setattr(deep_graph, "find_graph", None)
+    monkeypatch.setattr(deep_graph, "find_partition", None)
     resumed, _ = quietly(DeepTELL(3, **options))
     np.testing.assert_array_equal(resumed.cluster_centers_, whole.cluster_centers_)
 

@@ -11,7 +11,12 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from tell.estimators.deep.recipes import neighbours
-from tell.estimators.deep.recipes.neighbours import carry, memberships, nearest_neighbours
+from tell.estimators.deep.recipes.neighbours import (
+    carry,
+    memberships,
+    nearest_known,
+    nearest_neighbours,
+)
 
 
 @pytest.mark.parametrize("block", [1 << 27, 5000])
@@ -47,7 +52,8 @@ def test_carrying_is_a_vote_of_the_neighbours(block: int, monkeypatch: pytest.Mo
     known, x = (torch.from_numpy(digits.data[rows]).float() for rows in (np.s_[:300], np.s_[300:]))
     votes = KNeighborsClassifier(7).fit(known, digits.target[:300]).predict_proba(x)
     targets = torch.nn.functional.one_hot(torch.from_numpy(digits.target[:300])).float()
-    carried = carry(targets, known + 1e3, x + 1e3, 7).numpy()  # an offset does not matter
+    nearest = nearest_known(known + 1e3, x + 1e3, 7)  # an offset does not matter
+    carried = carry(targets, nearest).numpy()
     assert (np.abs(carried - votes).max(1) < 1e-5).mean() > 0.95  # but for ties
 
 

@@ -204,6 +204,9 @@ def test_the_loss_card_claims_no_more_than_was_minimised(
     facts = explain(kmeans, wine.values, map_method=None, quality=False)
     assert facts.model.parts[3].meaning.endswith(alone)
     text = deep_facts.model.parts[3].meaning
+    assert "minimised it together with the reconstruction error" in text
+    start_alone = DeepTELL(10, recipe="distil", epochs=1, random_state=0).fit(deep.X)
+    text = explain(start_alone, deep.X, map_method=None, quality=False).model.parts[3].meaning
     assert "reconstruction error" in text
     assert "cross-entropy" in text
     assert "by which runs are compared" in text

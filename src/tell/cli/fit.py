@@ -29,6 +29,10 @@ def command(
     seed: options.Seed = 0,
     memory: options.Memory = options.DEFAULT_MEMORY,
     deep: options.Deep = False,
+    recipe: options.Recipe = None,
+    start: options.Start = None,
+    jobs: options.Jobs = None,
+    checkpoint: options.Checkpoint = None,
     folder: Annotated[
         Path,
         typer.Option("--out", "-o", help="Folder for the model.", rich_help_panel="Output"),
@@ -48,6 +52,7 @@ def command(
       tell fit flowers.csv -k 3 --label species --standardize
       tell fit people.csv -k 5 --drop id,name --impute median --one-hot
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
+      tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
     """
     from tell.cli.fitting import Remembered, advice, build, fit_and_save
     from tell.cli.rows import open_new
@@ -69,6 +74,7 @@ def command(
         n_init=n_init,
         half_life=half_life,
         memory=memory,
+        only_deep={"recipe": recipe, "start": start, "n_jobs": jobs, "checkpoint": checkpoint},
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )

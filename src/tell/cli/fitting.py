@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ def build(
     n_init: int | None = None,
     half_life: float | None = None,
     memory: int | str = DEFAULT_MEMORY,
+    only_deep: Mapping[str, Any] | None = None,
     seed: int,
     visible: bool,
 ) -> Any:
@@ -91,6 +92,10 @@ def build(
     shared: dict[str, Any] = {"random_state": seed, "memory": memory, "verbose": int(visible)}
     if n_init is not None:
         shared["n_init"] = n_init
+    given = {name: value for name, value in (only_deep or {}).items() if value is not None}
+    if given and not deep:
+        names = ", ".join(f"--{name.removeprefix('n_')}" for name in given)
+        raise ParameterError(f"{names} must come with --deep, got none; add --deep or leave it out")
     if not deep:
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
         return estimators.TELL(clusters, **shared)
@@ -99,7 +104,7 @@ def build(
             "--deep learns its own features and clusters them on the sphere; leave out "
             "--standardize, --geometry and --half-life"
         )
-    return estimators.DeepTELL(clusters, **shared)
+    return estimators.DeepTELL(clusters, **shared, **given)
 
 
 def fit_and_save(

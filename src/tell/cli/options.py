@@ -144,6 +144,45 @@ Deep = Annotated[
         rich_help_panel=_MODEL,
     ),
 ]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="tell|distil|paper",
+        help="With --deep: a start and then the paper's objective, the start alone, or the "
+        "published procedure.",
+        rich_help_panel=_MODEL,
+        show_default="tell",
+    ),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--start",
+        metavar="graph|k-means++|random",
+        help="With --deep: where the paper's objective begins.",
+        rich_help_panel=_MODEL,
+        show_default="graph",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        help="With --deep: restarts that run side by side; -1 for all cores.",
+        rich_help_panel=_MODEL,
+        show_default="1",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        help="With --deep: folder from which an interrupted fit goes on.",
+        rich_help_panel=_MODEL,
+    ),
+]
 
 Memory = Annotated[
     str,

@@ -38,6 +38,20 @@ def one_cycle_rate(done: float) -> float:
     return cosine_rate((done - 0.2) / 0.8)
 
 
+def cosine_to(floor: float) -> Rate:
+    """Lower the learning rate along half a cosine to `floor`, and keep it there after share 1.
+
+    >>> rate = cosine_to(0.1)
+    >>> rate(0.0), rate(1.0), rate(1.5)
+    (1.0, 0.1, 0.1)
+    """
+
+    def rate(done: float) -> float:
+        return floor + (1 - floor) * cosine_rate(min(done, 1.0))
+
+    return rate
+
+
 class PartOf:
     """A stretch of a longer schedule, for stages that share one.
 
@@ -106,3 +120,10 @@ class ByBatch:
     def __call__(self, epoch: int, step: int) -> Feels:
         """Return the roles."""
         return Feels(centers=step % 2 == 0, encoder=step % 2 == 1)
+
+
+ALTERNATIONS: dict[str, Callable[[], Alternation]] = {
+    "epoch": ByEpoch,
+    "batch": ByBatch,
+    "always": Always,
+}

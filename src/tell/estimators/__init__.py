@@ -19,24 +19,43 @@ from tell.persistence import SavedModel, comes_from, read_model
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
     from tell.estimators.deep.networks import network_builder
-    from tell.estimators.deep.recipes.graph import FastRecipe
+    from tell.estimators.deep.recipes.distil import DistilRecipe
+    from tell.estimators.deep.recipes.graph import GraphStart
+    from tell.estimators.deep.recipes.kmeans import KMeansStart
+    from tell.estimators.deep.recipes.labels import LabelStart
     from tell.estimators.deep.recipes.paper import PaperRecipe
+    from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
+    from tell.estimators.deep.recipes.tell import TellRecipe
 
 __all__ = [
     "TELL",
     "DeepTELL",
-    "FastRecipe",
+    "DistilRecipe",
+    "GraphStart",
+    "KMeansStart",
+    "LabelStart",
     "NotFittedError",
     "PaperRecipe",
+    "Recipe",
+    "Stage",
+    "Task",
+    "TellRecipe",
     "load",
     "network_builder",
 ]
 
 _DEEP = {
     "DeepTELL": "tell.estimators.deep.estimator",
-    "FastRecipe": "tell.estimators.deep.recipes.graph",
+    "DistilRecipe": "tell.estimators.deep.recipes.distil",
+    "GraphStart": "tell.estimators.deep.recipes.graph",
+    "KMeansStart": "tell.estimators.deep.recipes.kmeans",
+    "LabelStart": "tell.estimators.deep.recipes.labels",
     "PaperRecipe": "tell.estimators.deep.recipes.paper",
     "network_builder": "tell.estimators.deep.networks",
+    "Recipe": "tell.estimators.deep.recipes.recipe",
+    "Stage": "tell.estimators.deep.recipes.recipe",
+    "Task": "tell.estimators.deep.recipes.recipe",
+    "TellRecipe": "tell.estimators.deep.recipes.tell",
 }
 _KINDS = ("TELL", "DeepTELL", adapter.KIND)
 

@@ -33,12 +33,13 @@ from tell.data.sources import Source
 from tell.estimators.checks import is_usable
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
 from tell.estimators.deep.model import Assigned, DeepModel
-from tell.estimators.deep.networks import Network, float32_by_default, new_model
+from tell.estimators.deep.networks import Network, float32_by_default
 from tell.estimators.deep.partial import one_pass
 from tell.estimators.deep.recipes import resolve_recipe
-from tell.estimators.deep.recipes.recipe import Recipe, Task
+from tell.estimators.deep.recipes.recipe import Recipe
+from tell.estimators.deep.runs import Plan, count_jobs, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
-from tell.estimators.deep.training import Control, Trained, remaining, train
+from tell.estimators.deep.training import Control, Trained
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
@@ -64,8 +65,13 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     decoder : "auto", torch module, "package.module:function" or None
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
         no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
-    recipe : {"fast", "paper"}, FastRecipe or PaperRecipe
-        How to train. Pass an object to change its details.
+    recipe : {"tell", "distil", "paper"} or a recipe object
+        How to train. "tell" takes a start and then minimises `L_rec + λ L_clu` (eq. 15) until
+        the labels settle; "distil" is the start alone, labels without TELL; "paper" is the
+        published procedure. Pass an object, such as `TellRecipe(...)`, to change the details.
+    start : {"graph", "k-means++", "random"}, array (n,) or (n, n_clusters), or start object
+        Instead of the recipe's: where TELL begins. An array holds labels of your own, from 0, -1
+        where unknown, or soft assignments.
     embedding_dim : int
         Length p of the embedding of a named encoder.
     augment : None, "affine" or callable (x, generator) -> x
@@ -73,14 +79,19 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     epochs, n_init : int, optional
         Instead of the recipe's: length of its main stage, and number of runs, of which the one
         with the smallest clustering loss is kept.
+    n_jobs : int, optional
+        Processes of one thread each in which runs go side by side, by joblib's conventions: None
+        is 1, -1 all cores. The result is that of one run after another with one thread. Hooks are
+        called on copies, in the processes.
     max_time : float, optional
-        Seconds after which training stops with what it has, and a warning. Before that the fast
-        recipe always finds its partition and takes its `distil_steps`, without which its network
+        Seconds after which training stops with what it has, and a warning. Before that a start
+        from a graph or from labels always takes its `distil_steps`, without which the network
         would know nothing. A run that was cut short is only chosen if none is complete.
     checkpoint : path, optional
         Folder for the state of an unfinished fit, be it killed or stopped by `max_time`. `fit`
         with the same options and rows goes on from there, to the very model of an uninterrupted
-        run, and clears the folder at the end. `max_time`, `hooks` and `verbose` may change.
+        run, and clears the folder at the end. `max_time`, `hooks`, `n_jobs` and `verbose` may
+        change.
     hooks : sequence of `tell.core.loop.Hook`
         Called at the start and the end of every epoch and after every step.
     compiled : bool
@@ -101,7 +112,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         Unit vectors in the embedding.
     labels_ : ndarray (n,)
     loss_ : float
-        Mean squared distance of an embedded row to its centre.
+        `L_clu`, the mean squared distance of an embedded row to its centre.
     table_loss_ : float
         The same in the normalisation of the paper's tables S1 and S2.
     cluster_sizes_ : ndarray (n_clusters,)
@@ -110,7 +121,11 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     cluster_losses_ : ndarray (n_clusters,)
         Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
     history_ : list of dict, one per epoch
-    runs_ : list of dict, one per run: seed, loss, table_loss, n_iter, chosen
+        Stage, both losses and their weighted total, labels that changed: see `tell.core.loop.Loop`.
+        The stage "tell" adds `relabelled`, the share of rows whose prediction is another than an
+        epoch before, and λ as `weight`.
+    runs_ : list of dict, one per run: seed, loss, table_loss, n_iter, settled, chosen
+        `settled` says whether the labels did before the last epoch that was allowed.
     n_iter_ : int
         Epochs of the chosen run.
     encoder_, decoder_, layer_ : torch modules
@@ -137,11 +152,13 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         *,
         encoder: Network = "auto",
         decoder: Network = "auto",
-        recipe: str | Recipe = "fast",
+        recipe: str | Recipe = "tell",
+        start: Any = None,
         embedding_dim: int = 10,
         augment: str | Augment | None = None,
         epochs: int | None = None,
         n_init: int | None = None,
+        n_jobs: int | None = None,
         max_time: float | None = None,
         checkpoint: str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
@@ -155,10 +172,12 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.encoder = encoder
         self.decoder = decoder
         self.recipe = recipe
+        self.start = start
         self.embedding_dim = embedding_dim
         self.augment = augment
         self.epochs = epochs
         self.n_init = n_init
+        self.n_jobs = n_jobs
         self.max_time = max_time
         self.checkpoint = checkpoint
         self.hooks = hooks
@@ -199,8 +218,9 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         )
         seeds = [first + run for run in range(recipe.n_init)]
         options = {**self.get_params(deep=False), "recipe": recipe}
+        del options["start"]  # which is in the recipe
         seeds = control.agree(options, x, seeds)
-        runs = self._train_all(recipe, x, seeds, control)
+        runs = train_all(self._plan(recipe, x), x, seeds, control, self.n_jobs)
         self.input_shape_ = source.row_shape
         best = self._adopt(runs, scale)
         if len(self.labels_) < sample.n_rows:
@@ -344,9 +364,26 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     # --- the steps of fit ----------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        changes = {"epochs": self.epochs, "n_init": self.n_init}
+        recipe = resolve_recipe(self.recipe)
+        changes = {"epochs": self.epochs, "n_init": self.n_init, "start": self.start}
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(resolve_recipe(self.recipe), **given)
+        if "start" in given and not hasattr(recipe, "start"):
+            raise ParameterError(
+                f"start={self.start!r} must be left out for a recipe without one, got "
+                f"recipe={self.recipe!r}; pass recipe='tell'"
+            )
+        return replace(recipe, **given)
+
+    def _plan(self, recipe: Recipe, x: Tensor) -> Plan:
+        return Plan(
+            self.n_clusters,
+            self.encoder,
+            self.decoder,
+            self.embedding_dim,
+            self.device,
+            recipe,
+            resolve_augment(self.augment, tuple(x.shape[1:])),
+        )
 
     def _most_rows(self, source: Source) -> int:
         """Rows that may be in memory at a time: as they are, and twice as the network sees them."""
@@ -375,26 +412,12 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
+        count_jobs(self.n_jobs)
         if len(rows) < max(self.n_clusters, 2):
             raise InputError(
                 f"n_clusters={self.n_clusters} needs at least {max(self.n_clusters, 2)} rows, "
                 f"got n_samples={len(rows)}; pass more rows or lower n_clusters"
             )
-
-    def _train_all(
-        self, recipe: Recipe, x: Tensor, seeds: list[int], control: Control
-    ) -> list[Trained]:
-        augment = resolve_augment(self.augment, tuple(x.shape[1:]))
-        runs: list[Trained] = []
-        for number, seed in enumerate(seeds):
-            if runs and (runs[-1].cut or not remaining(control.deadline)):
-                break
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                model = new_model(self, recipe, tuple(x.shape[1:]))
-                task = Task(model, x, seed, augment, visible=control.visible)
-                runs.append(train(recipe, task, control, f"run-{number}"))
-        return runs
 
     def _adopt(self, runs: list[Trained], scale: InputScale) -> Trained:
         # An embedding that is not trained yet may be so narrow that its loss is small.
@@ -411,6 +434,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
                 "loss": run.loss,
                 "table_loss": table_loss(run.loss, self.n_clusters),
                 "n_iter": len(run.history),
+                "settled": run.stopped == "settled",
                 "chosen": run is best,
             }
             for run in runs
@@ -491,6 +515,8 @@ def _sizes(model: DeepModel, labels: np.ndarray) -> np.ndarray:
 
 def _cut_short(runs: list[Trained], planned: int) -> str:
     """Say how far a fit came whose time was up; nothing of one that is complete."""
-    if runs[-1].cut:
-        return f"{runs[-1].cut} in run {len(runs)} of {planned}"
+    cut = [run for run in runs if run.cut]
+    if cut:
+        more = f", and in {len(cut) - 1} more" if len(cut) > 1 else ""
+        return f"{cut[-1].cut} in run {cut[-1].number + 1} of {planned}{more}"
     return f"{len(runs)} of {planned} runs" if len(runs) < planned else ""

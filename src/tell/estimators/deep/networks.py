@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from types import FunctionType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
+from tell.estimators.deep.importing import import_path, imported
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ModelFileError, ParameterError
@@ -163,7 +163,7 @@ def network_name(network: Network, role: str) -> str | None:
     """
     if network is None or isinstance(network, str):
         return network
-    path = f"{type(network).__module__}:{type(network).__qualname__}"
+    path = import_path(type(network))
     try:
         with torch.random.fork_rng(devices=[]):  # what the new one draws is nobody's
             fits = _shapes(import_network(path)) == _shapes(network)
@@ -190,18 +190,14 @@ def not_saveable(network: Network, role: str) -> ParameterError:
 
 def import_network(path: str) -> nn.Module:
     """Build a module from 'package.module:function or class'."""
-    place, _, name = path.partition(":")
+    build = imported(path)
+    _check_builder(build, path)
     try:
-        found: Any = import_module(place)
-        for part in name.split("."):
-            found = getattr(found, part)
-        _check_builder(found, path)
-        network = found()
-    except (ImportError, AttributeError, TypeError) as error:
+        network = build()
+    except TypeError as error:
         raise ModelFileError(
-            f"network {path!r} must be importable and buildable without arguments, got "
-            f"{type(error).__name__}: {error}; install the package that has it or put it on "
-            "PYTHONPATH"
+            f"network {path!r} must be buildable without arguments, got {error}; name a function "
+            "that builds it"
         ) from error
     if not isinstance(network, nn.Module):
         raise ModelFileError(

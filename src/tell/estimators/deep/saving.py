@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,11 @@ from tell.estimators.deep.networks import (
     new_model,
     not_saveable,
 )
-from tell.estimators.deep.recipes import RECIPES
+from tell.estimators.deep.recipes.describing import (
+    check_recipe_comes_back,
+    describe_recipe,
+    restore_recipe,
+)
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 from tell.schema import (
@@ -42,7 +45,7 @@ from tell.schema import (
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
 
-KEPT_OPTIONS = ("epochs", "n_init", "max_time", "compiled", "verbose")
+KEPT_OPTIONS = ("epochs", "n_init", "n_jobs", "max_time", "compiled", "verbose")
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
 PROBES = 16
 MOST_VALUES = 1 << 24  # of one row, 4096 × 4096
@@ -69,7 +72,7 @@ SCHEMA = record(
             may_lack=("compiled", "embedding_dim"),
             others=True,
         ),
-        "recipe": record({"name": TEXT, "options": OBJECT}),
+        "recipe": OBJECT,  # checked by what restores it
         "results": record(
             {
                 "loss_": NUMBER,
@@ -92,7 +95,6 @@ SCHEMA = record(
 
 def describe(estimator: DeepTELL) -> dict[str, Any]:
     """Return the JSON-able part of a fitted estimator."""
-    recipe = estimator._recipe()
     augment, state = estimator.augment, estimator.random_state
     names = getattr(estimator, "feature_names_in_", None)
     return {
@@ -110,7 +112,7 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
             "augment": augment if augment is None or isinstance(augment, str) else repr(augment),
             "random_state": int(state) if isinstance(state, int | np.integer) else None,
         },
-        "recipe": {"name": recipe.name, "options": asdict(recipe)},
+        "recipe": describe_recipe(estimator._recipe())[0],
         "results": {name: getattr(estimator, name) for name in KEPT_RESULTS},
         "input_shape": list(estimator.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -127,6 +129,7 @@ def tensors_of(estimator: DeepTELL) -> dict[str, Tensor]:
         "labels": torch.from_numpy(estimator.labels_),
         "sizes": torch.from_numpy(estimator.cluster_sizes_),
     }
+    tensors |= describe_recipe(estimator._recipe())[1]
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
@@ -137,6 +140,7 @@ def check_comes_back(estimator: DeepTELL, saved: SavedModel, kind: type[DeepTELL
     A class may be buildable without arguments and yet mean something else than with them, and
     options may have been changed after the fit.
     """
+    check_recipe_comes_back(estimator._recipe())
     try:
         again = restore(kind, saved)
     except (ModelFileError, ParameterError) as error:
@@ -183,7 +187,18 @@ def named_code(config: dict[str, Any]) -> list[str]:
     options = config.get("options")
     given = options if isinstance(options, dict) else {}
     networks = {role: given.get(role) for role in ("encoder", "decoder")}
-    return [f"{role} {path!r}" for role, path in networks.items() if is_import_path(path)]
+    named = [f"{role} {path!r}" for role, path in networks.items() if is_import_path(path)]
+    return named + [f"recipe {path!r}" for path in _named_classes(config.get("recipe"))]
+
+
+def _named_classes(described: Any) -> list[str]:
+    """The classes that a described recipe, or a start inside it, asks to import."""
+    if isinstance(described, list):
+        return [path for part in described for path in _named_classes(part)]
+    if not isinstance(described, dict):
+        return []
+    own = [str(described["class"])] if "class" in described else []
+    return own + [path for part in described.values() for path in _named_classes(part)]
 
 
 def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
@@ -192,7 +207,7 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
     try:
         check(config, SCHEMA, "model.json")
         _check_sizes(config, tensors)
-        recipe = RECIPES[config["recipe"]["name"]](**config["recipe"]["options"])
+        recipe = restore_recipe(config["recipe"], tensors)
         estimator = kind(recipe=recipe, **config["options"])
         if not is_usable(estimator.device):
             estimator.device = "cpu"  # written on a machine that had more

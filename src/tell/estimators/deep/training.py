@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from tell.schema import TEXT, check, list_of, record, whole
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
 _PLAN = record({"fingerprint": TEXT, "seeds": list_of(whole(0, 1 << 33))})
-HARMLESS = {"checkpoint", "hooks", "max_time", "verbose"}
+HARMLESS = {"checkpoint", "hooks", "max_time", "n_jobs", "verbose"}
 
 
 @dataclass
@@ -43,9 +43,11 @@ class Trained:
 
     model: DeepModel
     seed: int
-    history: list[Record]
     assigned: Assigned
+    number: int
+    history: list[Record]
     cut: str = ""  # how far it came, if max_time ended it
+    stopped: str | None = None  # why its last stage ended before its last epoch
 
     @property
     def loss(self) -> float:
@@ -62,14 +64,10 @@ class Control:
     hooks: Sequence[Hook] = ()
     compiled: bool = False
     visible: bool = False
-    files: list[Path] = field(default_factory=list)
 
     def file(self, name: str) -> Path | None:
-        """Name a file of the checkpoint folder and remember it for `clear`."""
-        if self.folder is None:
-            return None
-        self.files.append(self.folder / f"{name}.safetensors")
-        return self.files[-1]
+        """Name a file of the checkpoint folder."""
+        return None if self.folder is None else self.folder / f"{name}.safetensors"
 
     def agree(self, options: dict[str, Any], x: Tensor, seeds: list[int]) -> list[int]:
         """Return the seeds of the interrupted run in the folder; note down those of a new one."""
@@ -95,43 +93,64 @@ class Control:
             )
         return [int(seed) for seed in earlier["seeds"]]
 
+    def shared(self, find: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Return what all runs need, from the folder if an interrupted fit has found it."""
+        file = self.file("shared")
+        if file is not None and file.exists():
+            return read_checkpoint(file)[0]
+        found = find()
+        if file is not None and found:
+            write_checkpoint(file, found, {})
+        return found
+
     def clear(self) -> None:
-        """Delete the state of a run that is complete."""
-        for file in self.files:
-            file.unlink(missing_ok=True)
-        if self.folder is not None:
-            with suppress(OSError):  # something else is in there
-                self.folder.rmdir()
+        """Delete the state of a fit that is complete."""
+        if self.folder is None:
+            return
+        for pattern in ("plan", "shared", "run-*-stage-*"):
+            for file in self.folder.glob(f"{pattern}.safetensors*"):
+                file.unlink(missing_ok=True)
+        with suppress(OSError):  # something else is in there
+            self.folder.rmdir()
 
 
-def train(recipe: Recipe, task: Task, control: Control, name: str) -> Trained:
+class Course(NamedTuple):
+    """How the stages of a run went."""
+
+    history: list[Record]
+    cut: str = ""
+    stopped: str | None = None
+
+
+def train(recipe: Recipe, task: Task, control: Control, number: int = 0) -> Trained:
     """Train the task's model stage by stage, until the last one is complete or the time is up."""
-    history, cut = _train_stages(recipe, task, control, name)
-    return Trained(task.model, task.seed, history, task.model.assign(task.model.embed(task.x)), cut)
+    course = _train_stages(recipe, task, control, f"run-{number}")
+    assigned = task.model.assign(task.model.embed(task.x))
+    return Trained(task.model, task.seed, assigned, number, *course)
 
 
-def _train_stages(
-    recipe: Recipe, task: Task, control: Control, name: str
-) -> tuple[list[Record], str]:
-    history: list[Record] = []
+def _train_stages(recipe: Recipe, task: Task, control: Control, name: str) -> Course:
+    course = Course([])
     for number, stage in enumerate(recipe.stages(task)):
         file = control.file(f"{name}-stage-{number}")
         tensors, facts = read_checkpoint(file) if file and file.exists() else ({}, {})
         modules = {"model": task.model, "objective": stage.objective}
         if facts.get("finished"):
             _restore(modules, tensors, task.x.device)
-            history = facts["history"]
+            course = Course(facts["history"], stopped=facts.get("stopped"))
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
-        loop = _loop(stage, control, file, len(history))
-        history = history + loop.run()
+        loop = _loop(stage, control, file, len(course.history))
+        course = Course(course.history + loop.run(), stopped=loop.stopped)
         if loop.stopped == OUT_OF_TIME:
-            return history, f"{_epochs_done(loop)} of {stage.epochs} epochs of stage {stage.name!r}"
+            cut = f"{_epochs_done(loop)} of {stage.epochs} epochs of stage {stage.name!r}"
+            return course._replace(cut=cut)
         if file is not None:
             state = _state(modules) | random_tensors(task.x.device)
-            write_checkpoint(file, state, {"finished": True, "history": history})
-    return history, ""
+            kept = {"finished": True, "history": course.history, "stopped": course.stopped}
+            write_checkpoint(file, state, kept)
+    return course
 
 
 def _epochs_done(loop: Loop) -> str:

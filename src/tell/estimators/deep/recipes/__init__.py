@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tell.estimators.deep.recipes.graph import FastRecipe
+from tell.estimators.deep.recipes.distil import DistilRecipe
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe
+from tell.estimators.deep.recipes.tell import TellRecipe
 from tell.exceptions import ParameterError
 
-RECIPES: dict[str, type[FastRecipe] | type[PaperRecipe]] = {
-    recipe.name: recipe for recipe in (FastRecipe, PaperRecipe)
+RECIPES: dict[str, type[Recipe]] = {
+    recipe.name: recipe for recipe in (TellRecipe, DistilRecipe, PaperRecipe)
 }
 
 
@@ -21,7 +22,6 @@ def resolve_recipe(recipe: str | Recipe) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
     if recipe not in RECIPES:
-        raise ParameterError(
-            f"recipe={recipe!r} must be 'fast', 'paper' or a recipe object; pass one"
-        )
+        names = ", ".join(map(repr, RECIPES))
+        raise ParameterError(f"recipe={recipe!r} must be {names} or a recipe object; pass one")
     return RECIPES[recipe]()

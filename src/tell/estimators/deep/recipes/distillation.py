@@ -9,12 +9,25 @@ once it has, the targets may follow its own assignment, and rows that stay uncer
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from tell.core.batches import Batch
+import torch
+from torch import Tensor, nn, optim
+
+from tell.core.batches import Batch, Batches
 from tell.core.layer import ClusterLayer
 from tell.core.objective import Losses, Objective, squared_error
+from tell.core.schedule import PartOf, one_cycle_rate
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.recipes.recipe import Stage, Task
+from tell.estimators.deep.recipes.start import Start, batches_of
+
+DISTIL_EPOCHS = 1
+REFINE_EPOCHS = 3
+REFINE_EPOCHS_AUGMENTED = 6
 
 
 class Distillation(Objective):
@@ -106,3 +119,64 @@ class Distillation(Objective):
     def centers(self) -> Tensor:
         """Return the layer's centres (k, p)."""
         return self.layer.centers
+
+
+@dataclass(frozen=True)
+class DistilledStart(Start):
+    """Teach the networks a partition by distillation; then let them correct it.
+
+    Subclasses say where the partition comes from.
+    """
+
+    epochs: int | None = None
+    batch_size: int = 256
+    learning_rate: float = 3e-3
+    weight: float = 0.1
+    temperature: float = 0.2
+    memory: float = 0.7
+    distil_steps: int = 150
+
+    @abstractmethod
+    def partition(self, task: Task) -> Tensor:
+        """Return the soft partition (n, k) that the networks are to learn."""
+
+    def stages(self, task: Task) -> Iterator[Stage]:
+        """Give the distillation of the partition and its refinement."""
+        batches = batches_of(task, self.batch_size)
+        targets = torch.zeros(len(task.x), task.model.layer.n_clusters, device=task.x.device)
+        refine_epochs = self.epochs or (REFINE_EPOCHS_AUGMENTED if task.augment else REFINE_EPOCHS)
+        distil_epochs = max(DISTIL_EPOCHS, math.ceil(self.distil_steps / batches.steps))
+        handover = distil_epochs / (distil_epochs + refine_epochs)
+
+        def prepare() -> None:
+            targets.copy_(self.partition(task))
+            layer = task.model.layer
+            # Centres at right angles, if there is room: the network brings a cluster to each.
+            layer.set_centers_(nn.init.orthogonal_(torch.empty_like(layer.weight)))
+
+        distil = self._objective(task.model, targets, adapting=False)
+        rate = PartOf(one_cycle_rate, 0.0, handover)
+        stage = self._stage("distil", distil, batches, distil_epochs, rate)
+        yield replace(stage, prepare=prepare, least_steps=self.distil_steps)
+
+        refine = self._objective(task.model, targets, adapting=True)
+        rate = PartOf(one_cycle_rate, handover, 1.0)
+        yield self._stage("refine", refine, batches, refine_epochs, rate)
+
+    def _objective(self, model: DeepModel, targets: Tensor, *, adapting: bool) -> Distillation:
+        return Distillation(
+            model.encoder,
+            model.layer,
+            model.decoder,
+            targets,
+            adapting=adapting,
+            weight=self.weight,
+            temperature=self.temperature,
+            memory=self.memory,
+        )
+
+    def _stage(
+        self, name: str, objective: Distillation, batches: Batches, epochs: int, rate: PartOf
+    ) -> Stage:
+        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
+        return Stage(name, objective, batches, optimizer, epochs, rate)

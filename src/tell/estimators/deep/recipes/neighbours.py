@@ -11,6 +11,7 @@ from torch import Tensor
 
 SCORES_PER_BLOCK = 1 << 24  # 64 MB of float32
 BISECTIONS = 40
+CARRIED_ROWS = 1 << 16
 
 
 class Neighbours(NamedTuple):
@@ -66,30 +67,26 @@ def nearest_neighbours(
 
 
 @torch.no_grad()
-def carry(targets: Tensor, known: Tensor, x: Tensor, k: int) -> Tensor:
-    """Give every row of x (n, d) the mean target of its k nearest known rows: (n, c).
+def nearest_known(known: Tensor, x: Tensor, k: int) -> Tensor:
+    """Find the k nearest known rows (m, d) of every row of x (n, d): their positions (n, k).
 
-    Parameters
-    ----------
-    targets : Tensor (m, c)
-    known : Tensor (m, d)
-        The rows the targets belong to.
-    x : Tensor (n, d)
-    k : int
-
-    Examples
-    --------
-    >>> carry(torch.eye(2), torch.tensor([[0.0], [1.0]]), torch.tensor([[0.1], [0.8]]), 1).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    >>> nearest_known(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.1], [0.8]]), 1).tolist()
+    [[0], [1]]
     """
     center = known.mean(0)  # as above
     known, x = known - center, x - center
     squares = known.square().sum(1)
-    carried = []
-    for part in x.split(max(1, SCORES_PER_BLOCK // len(known))):
-        nearest = _scores(part, known, squares).topk(k, largest=False)
-        carried.append(targets[nearest.indices].mean(1))
-    return torch.cat(carried)
+    parts = x.split(max(1, SCORES_PER_BLOCK // len(known)))
+    return torch.cat([_scores(part, known, squares).topk(k, largest=False)[1] for part in parts])
+
+
+def carry(targets: Tensor, nearest: Tensor) -> Tensor:
+    """Give every row the mean target (m, c) of its nearest known rows (n, k): (n, c).
+
+    >>> carry(torch.eye(2), torch.tensor([[0], [1], [0]])).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    return torch.cat([targets[part.long()].mean(1) for part in nearest.split(CARRIED_ROWS)])
 
 
 def _scores(part: Tensor, rows: Tensor, squares: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,15 +11,9 @@ from torch import nn, optim
 from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer
 from tell.core.objective import PAPER_WEIGHT, Clustering, Objective, Reconstruction
-from tell.core.schedule import Alternation, Always, ByBatch, ByEpoch
+from tell.core.schedule import ALTERNATIONS, Alternation, Always
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.exceptions import ParameterError
-
-ALTERNATIONS: dict[str, Callable[[], Alternation]] = {
-    "epoch": ByEpoch,
-    "batch": ByBatch,
-    "always": Always,
-}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +29,7 @@ from tell.estimators.deep.recipes.neighbours import (
     Neighbours,
     carry,
     memberships,
+    nearest_known,
     nearest_neighbours,
 )
 from tell.progress import progress
@@ -45,65 +47,105 @@ FEWEST_ROWS_PER_CLUSTER = 5
 VERSIONS = 8
 
 
-def find_partition(
+class Graph(NamedTuple):
+    """Nearest neighbours, which depend on the rows alone: one search serves all runs of a fit."""
+
+    rows: Tensor  # (m,) numbers of the rows in the graph
+    neighbour: Tensor  # (m, k) positions among them, the nearest first; (m, 0) if too few rows
+    distance: Tensor  # (m, k)
+    others: Tensor  # (n - m, k) for the rows that are not in the graph: their neighbours in it
+
+
+def find_graph(
     x: Tensor,
     n_clusters: int,
     *,
-    graph_rows: Tensor,
-    seed: int,
+    rows: int,
     neighbours: int,
-    epochs: int,
+    seed: int,
     augment: Augment | None = None,
     visible: bool = False,
-) -> Tensor:
-    """Return soft assignments (n, k) of rows or images.
+) -> Graph:
+    """Find the nearest neighbours of rows or images.
 
     Parameters
     ----------
     x : Tensor (n, d) or (n, c, h, w)
     n_clusters : int
-    graph_rows : Tensor (m,)
-        Numbers of the rows in the graph; the others follow their neighbours among these.
-    seed : int
+    rows : int
+        Most rows in the graph; the others follow their neighbours among these.
     neighbours : int
-        Of every row in the graph.
-    epochs : int
-        Of the layout.
+        Of every row.
+    seed : int
+        Of the choice of rows and of the movements.
     augment : callable (x, generator) -> moved x, optional
         Neighbours are then near after such a movement.
     visible : bool
         Show a progress bar.
     """
-    graph_rows = graph_rows.cpu()
-    chosen = x[graph_rows].cpu()
-    features = GraphFeatures(chosen)
-    versions = [] if augment is None else list(_moved(chosen, features, augment, seed))
-    chosen = features(chosen)
-    neighbours = min(neighbours, len(chosen) - 1)
-    # On the bar the search for neighbours is as long as the layout, as it is for MNIST.
-    with progress("neighbours", 2 * epochs + 1, visible=visible) as bar:
-        if len(chosen) < FEWEST_ROWS_PER_CLUSTER * n_clusters or bool((chosen == chosen[0]).all()):
-            found = _one_hot(_k_means(chosen, n_clusters, seed), n_clusters)
-        else:
-            nearest = nearest_neighbours(
-                chosen, neighbours, versions, report=lambda done: bar.update(done * epochs)
-            )
-            graph = neighbour_graph(nearest)
+    order = torch.randperm(len(x), generator=seeded_generator(seed))
+    inside = order[:rows].sort().values
+    raw = x[inside.to(x.device)].cpu()
+    features = GraphFeatures(raw)
+    chosen = features(raw)
+    k = min(neighbours, len(chosen) - 1)
+    found = Neighbours(torch.empty(len(chosen), 0, dtype=torch.long), torch.empty(len(chosen), 0))
+    with progress("neighbours", 1.0, visible=visible) as bar:
+        if not _is_small(chosen, n_clusters):
+            versions = [] if augment is None else list(_moved(raw, features, augment, seed))
+            found = nearest_neighbours(chosen, k, versions, report=bar.update)
+    outside = order[rows:].sort().values
+    others = [torch.empty(0, k, dtype=torch.int)]
+    for start in range(0, len(outside), BLOCK_ROWS):
+        part = outside[start : start + BLOCK_ROWS].to(x.device)
+        others.append(nearest_known(chosen, features(x[part].cpu()), k).int())
+    return Graph(inside, *found, torch.cat(others))
+
+
+def find_partition(
+    x: Tensor, graph: Graph, n_clusters: int, *, seed: int, epochs: int, visible: bool = False
+) -> Tensor:
+    """Return soft assignments (n, k) of rows or images: layout of the graph, mixture in it.
+
+    Parameters
+    ----------
+    x : Tensor (n, d) or (n, c, h, w)
+    graph : Graph
+        Of the same rows.
+    n_clusters : int
+    seed : int
+        Of the layout and of the mixture.
+    epochs : int
+        Of the layout.
+    visible : bool
+        Show a progress bar.
+    """
+    if graph.neighbour.shape[1]:
+        weighted = neighbour_graph(Neighbours(graph.neighbour, graph.distance))
+        with progress("layout", epochs, visible=visible) as bar:
             points = lay_out(
-                _edges(graph),
-                spectral_start(graph, min(DIMENSIONS, len(chosen) - 2), seed),
+                _edges(weighted),
+                spectral_start(weighted, min(DIMENSIONS, len(graph.rows) - 2), seed),
                 epochs=epochs,
                 generator=seeded_generator(seed),
-                report=lambda epoch: bar.update(epochs + epoch),
+                report=bar.update,
             )
-            found = mixture(points.double().numpy(), n_clusters, seed)
-        partition = torch.empty(len(x), n_clusters)
-        for start in range(0, len(x), BLOCK_ROWS) if len(chosen) < len(x) else ():
-            part = features(x[start : start + BLOCK_ROWS].cpu())
-            partition[start : start + BLOCK_ROWS] = carry(found, chosen, part, neighbours)
-        bar.update(2 * epochs + 1)
-    partition[graph_rows] = found
+        found = mixture(points.double().numpy(), n_clusters, seed)
+    else:
+        raw = x[graph.rows.to(x.device)].cpu()
+        found = _one_hot(_k_means(GraphFeatures(raw)(raw), n_clusters, seed), n_clusters)
+    partition = torch.empty(len(x), n_clusters)
+    partition[graph.rows] = found
+    outside = torch.ones(len(x), dtype=torch.bool)
+    outside[graph.rows] = False
+    partition[outside] = carry(found, graph.others)
     return partition
+
+
+def _is_small(chosen: Tensor, n_clusters: int) -> bool:
+    """Whether there are too few rows, or too few different ones, for a graph to say anything."""
+    few = len(chosen) < FEWEST_ROWS_PER_CLUSTER * n_clusters
+    return few or bool((chosen == chosen[0]).all())
 
 
 def _moved(x: Tensor, features: GraphFeatures, augment: Augment, seed: int) -> Iterator[Tensor]:

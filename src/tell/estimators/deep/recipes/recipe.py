@@ -1,14 +1,14 @@
 """What a recipe is: a cluster layer and a list of stages, each one loop.
 
-To add a recipe, subclass `Recipe` in a file of this folder and add it to the table in
-`__init__.py`.
+To add a recipe here, subclass `Recipe` in a file of this folder and add it to the table in
+`__init__.py`. A recipe of your own needs no table: pass the object, `DeepTELL(recipe=Mine())`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor
@@ -22,15 +22,30 @@ from tell.core.schedule import Rate, constant_rate
 from tell.estimators.deep.model import DeepModel
 
 
+@dataclass(frozen=True)
+class AllRows:
+    """What a fit knows before any of its runs begins."""
+
+    x: Tensor
+    n_clusters: int
+    seed: int  # of the first run
+    augment: Augment | None = None
+    visible: bool = False
+
+
 @dataclass
 class Task:
-    """One run of a recipe: a model to train on rows from a seed."""
+    """One run of a recipe: a model to train on rows from a seed.
+
+    `shared` is what the recipe's `shared` found for all runs of the fit.
+    """
 
     model: DeepModel
     x: Tensor
     seed: int
     augment: Augment | None = None
     visible: bool = False
+    shared: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,28 +72,55 @@ class Stage:
 class Recipe(ABC):
     """How a model is trained: its cluster layer, its restarts and its stages.
 
+    Subclasses are frozen dataclasses, so that their options can be compared, changed and written
+    to a model folder. A saved model names the class of a recipe of your own by its import path.
+
     Parameters
     ----------
     epochs : int or None
         Of the main stage; None leaves it to the recipe.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from torch.optim import Adam
+    >>> from tell.core.objective import Clustering
+    >>> @dataclass(frozen=True)
+    ... class Plain(Recipe):
+    ...     epochs: int = 2
+    ...     n_init: int = 1
+    ...     def stages(self, task):
+    ...         model = task.model
+    ...         objective = Clustering(model.encoder, model.layer, model.decoder, weight=0.1)
+    ...         batches = Batches(task.x, 64, seed=task.seed)
+    ...         yield Stage("train", objective, batches, Adam(objective.parameters()), self.epochs)
+    >>> from tell import DeepTELL
+    >>> from sklearn.datasets import load_iris
+    >>> model = DeepTELL(3, recipe=Plain(), random_state=0).fit(load_iris().data)
+    >>> [line["stage"] for line in model.history_]
+    ['train', 'train']
     """
 
-    epochs: int | None
-    n_init: int
+    epochs: int | None = None
+    n_init: int = 1
 
-    name: ClassVar[str]
-    table_network: ClassVar[str]  # what encoder="auto" means for tables
+    name: ClassVar[str] = ""  # in the table of recipes; one of your own needs none
+    table_network: ClassVar[str] = "mlp"  # what encoder="auto" means for tables
 
     @property
     def minimised(self) -> tuple[str, ...]:
         """Terms that the last stage brings down, for the report; unknown unless a recipe says."""
         return ()
 
-    @abstractmethod
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the cluster layer."""
+        return ClusterLayer(embedding_dim, n_clusters)
+
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
+        """Compute, once per fit, what all its runs need: a neighbour graph, for example."""
+        return {}
 
     @abstractmethod
     def stages(self, task: Task) -> Iterator[Stage]:

@@ -1,0 +1,79 @@
+"""Where TELL begins: a start trains the networks and says which rows lie together.
+
+`L_clu` only attracts, so that eq. 15 ends in the basin in which it begins. To add a start, subclass
+`Start` in a file of this folder and add it to the table in `starts.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from tell.core.batches import Batches
+from tell.core.layer import unit
+from tell.core.objective import PAPER_WEIGHT
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
+
+BATCHES_OF_FEW_ROWS = 30
+SMALLEST_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Start(ABC):
+    """What happens before eq. 15 is minimised."""
+
+    name: ClassVar[str]
+    # How long eq. 15 then takes, unless the user says it.
+    tell_epochs: ClassVar[int] = 4
+    # λ, where it does not follow from the reconstruction that the start has learned.
+    tell_weight: ClassVar[float | None] = None
+
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
+        """Compute, once per fit, what all its runs need."""
+        return {}
+
+    @abstractmethod
+    def stages(self, task: Task) -> Iterator[Stage]:
+        """Give the stages of the start."""
+
+    def place_centers(self, task: Task) -> None:
+        """Put the centres where eq. 15 shall begin: the mean directions of their rows."""
+        to_mean_directions(task.model, task.x)
+
+
+@dataclass(frozen=True)
+class RandomStart(Start):
+    """No start at all, as in the paper: random weights, random centres, λ = 0.01."""
+
+    name: ClassVar[str] = "random"
+    tell_epochs: ClassVar[int] = 100
+    tell_weight: ClassVar[float | None] = PAPER_WEIGHT
+
+    def stages(self, task: Task) -> Iterator[Stage]:
+        """Give none."""
+        return iter(())
+
+    def place_centers(self, task: Task) -> None:
+        """Leave the centres as they were drawn."""
+
+
+@torch.no_grad()
+def to_mean_directions(model: DeepModel, x: Tensor) -> None:
+    """Move every centre to the mean direction of its rows; one without rows stays."""
+    z = model.embed(x)
+    sums = torch.zeros_like(model.layer.weight)
+    sums.index_add_(0, model.assign(z).labels, z)
+    there = sums.norm(dim=1, keepdim=True) > 0
+    model.layer.set_centers_(torch.where(there, unit(sums), model.layer.centers))
+
+
+def batches_of(task: Task, batch_size: int) -> Batches:
+    """Give out the rows of a run; few rows in smaller batches, so that there are some."""
+    size = min(batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+    return Batches(task.x, size, drop_last=True, seed=task.seed, augment=task.augment)

@@ -1,0 +1,226 @@
+"""The default recipe: a start, and then TELL, which is eq. 15 until the labels settle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn, optim
+
+from tell.core.batches import Batches, seeded_generator
+from tell.core.layer import ClusterLayer
+from tell.core.loop import Hook, Loop, Record
+from tell.core.objective import PAPER_WEIGHT, Clustering
+from tell.core.schedule import ALTERNATIONS, Alternation, Always, PartOf, cosine_to
+from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
+from tell.estimators.deep.recipes.start import batches_of
+from tell.estimators.deep.recipes.starts import resolve_start
+from tell.exceptions import ParameterError
+
+# λ: a row at squared distance 1 from its centre weighs 1.5 times the error of a decoder that knows
+# nothing but the mean row. By the rows alone, so that `L_clu` of all runs can be compared.
+RELATIVE_WEIGHT = 1.5
+MEASURED_ROWS = 10_000  # for the variance
+LEAST_STEPS = 450  # of the descent, where few rows would give fewer
+GENTLE = 0.1  # part of the learning rate at which the labels settle
+SETTLED = 0.001  # share of the labels that may still change in an epoch
+PATIENCE = 2  # epochs
+SETTLED_LABELS = "settled"
+
+
+@dataclass(frozen=True)
+class TellRecipe(Recipe):
+    """A start that finds the basin, then `L_rec + λ L_clu` (eq. 15) until the labels settle.
+
+    The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
+    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again.
+
+    Parameters
+    ----------
+    epochs : int, optional
+        Of eq. 15 until the rate has fallen. Default: 4 after a graph or labels, 50 after
+        k-means++, 100 after random weights; more for few rows, so that there are 450 steps.
+    n_init : int
+        Runs; the one with the smallest clustering loss is kept.
+    start : {"graph", "k-means++", "random"}, labels (n,) or (n, n_clusters), or a start object
+        What comes before: a partition of the neighbour graph, distilled; reconstruction and
+        k-means++ on the embedding; nothing, as in the paper; or a partition of your own.
+    batch_size : int
+        Smaller for few rows.
+    learning_rate : float
+        Of Adam at the beginning of eq. 15.
+    weight : float, optional
+        λ, in the means of the authors' program. Default: 1.5 · n_clusters · the mean variance of a
+        pixel or column as the networks see it, so that λ means the same for every kind of data and
+        is the same for all runs; the paper's 0.01 after random weights.
+    alternation : {"always", "epoch", "batch"}
+        Who feels the clustering loss: both in every step, or centres and encoder in turn.
+    normalize_gradient : bool
+        Scale each centre's gradient to 10 % of its length, as the paper does.
+
+    Notes
+    -----
+    Without a decoder eq. 15 is `L_clu` alone, which is smallest where an encoder maps all rows to
+    one point. The encoder then stays as the start has left it, and only the centres move.
+
+    Examples
+    --------
+    >>> TellRecipe(start="k-means++").start.seedings
+    10
+    """
+
+    epochs: int | None = None
+    n_init: int = 1
+    start: Any = "graph"
+    batch_size: int = 256
+    learning_rate: float = 3e-4
+    weight: float | None = None
+    alternation: str = "always"
+    normalize_gradient: bool = True
+
+    name: ClassVar[str] = "tell"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", resolve_start(self.start))
+        if self.alternation not in ALTERNATIONS:
+            allowed = ", ".join(map(repr, ALTERNATIONS))
+            raise ParameterError(
+                f"alternation={self.alternation!r} must be one of {allowed}; pass one"
+            )
+        if self.weight is not None and not self.weight > 0:
+            raise ParameterError(f"weight must be above 0 or None, got {self.weight}; pass λ > 0")
+
+    @property
+    def minimised(self) -> tuple[str, ...]:
+        """Both terms of eq. 15."""
+        return "reconstruction", "clustering"
+
+    def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
+        """Build the cluster layer."""
+        return ClusterLayer(embedding_dim, n_clusters, normalize_gradient=self.normalize_gradient)
+
+    def shared(self, rows: AllRows) -> dict[str, Tensor]:
+        """Compute what the starts of all runs need."""
+        found: dict[str, Tensor] = self.start.shared(rows)
+        return found
+
+    def stages(self, task: Task) -> Iterator[Stage]:
+        """Give the stages of the start, and TELL."""
+        yield from self.start.stages(task)
+        model = task.model
+        if model.decoder is None:
+            rows = Task(model, model.embed(task.x), task.seed)
+            yield self._tell(task, nn.Identity(), batches_of(rows, self.batch_size))
+        else:
+            yield self._tell(task, model.encoder, batches_of(task, self.batch_size))
+
+    def _tell(self, task: Task, encoder: nn.Module, batches: Batches) -> Stage:
+        model = task.model
+        alternation = ALTERNATIONS[self.alternation]()
+        if model.decoder is None:
+            alternation = Always(encoder=False)
+        objective = Settling(encoder, model, len(task.x), alternation)
+        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
+        descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
+
+        def prepare() -> None:
+            self.start.place_centers(task)
+            objective.weight_.fill_(self._weight(task))
+            objective.predicted.copy_(objective.predict(batches))
+
+        return Stage(
+            "tell",
+            objective,
+            batches,
+            optimizer,
+            2 * descent,
+            PartOf(cosine_to(GENTLE), 0.0, 2.0),
+            hooks=[StopWhenSettled(after=descent)],
+            prepare=prepare,
+        )
+
+    def _weight(self, task: Task) -> float:
+        """Choose λ in the units of `L_rec`."""
+        if self.weight is not None:
+            return self.weight
+        if self.start.tell_weight is not None:
+            return float(self.start.tell_weight)
+        return RELATIVE_WEIGHT * task.model.layer.n_clusters * variance(task.x) or PAPER_WEIGHT
+
+
+class Settling(Clustering):
+    """Eq. 15 that remembers, for the case of an interruption, its λ and what it predicted.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        The model's, or nothing where the rows are embedded already.
+    model : DeepModel
+    n_rows : int
+    alternation : callable (epoch, step) -> Feels
+    """
+
+    weight_: Tensor
+    predicted: Tensor
+
+    def __init__(
+        self, encoder: nn.Module, model: DeepModel, n_rows: int, alternation: Alternation
+    ) -> None:
+        super().__init__(
+            encoder, model.layer, model.decoder, alternation=alternation, idle_centers="skip"
+        )
+        device = model.layer.weight.device
+        self.register_buffer("weight_", torch.tensor(PAPER_WEIGHT, dtype=torch.float64))
+        self.register_buffer("predicted", torch.full((n_rows,), -1, device=device))
+
+    def weights(self) -> dict[str, float]:
+        """λ over the number of clusters, as in `Clustering`."""
+        return {"clustering": self.weight_.item() / self.layer.n_clusters}
+
+    @torch.no_grad()
+    def predict(self, batches: Batches) -> Tensor:
+        """Return the cluster (n,) of every row as the fitted model would give it."""
+        self.eval()
+        return torch.cat([self.layer(self.encoder(part)).labels for part in batches.in_order()])
+
+
+class StopWhenSettled(Hook):
+    """Stop when hardly any row changes its predicted cluster any more.
+
+    Unlike `tell.core.loop.StopWhenSettled` it asks the model in evaluation mode: dropout and the
+    statistics of a batch change some training labels for ever.
+
+    Parameters
+    ----------
+    after : int
+        Epochs in which the learning rate falls; the last of them may be the first that counts.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def on_epoch_end(self, loop: Loop, record: Record) -> None:
+        """Compare the predictions with those of the epoch before."""
+        objective: Any = loop.objective
+        now = objective.predict(loop.batches)
+        record["relabelled"] = float((now != objective.predicted).double().mean())
+        record["weight"] = objective.weight_.item()
+        objective.predicted.copy_(now)
+        last = [line["relabelled"] for line in loop.history[self.after - 1 :][-PATIENCE:]]
+        if len(last) == PATIENCE and max(last) <= SETTLED:
+            loop.stop(SETTLED_LABELS)
+
+
+def variance(x: Tensor) -> float:
+    """Return the mean variance of a pixel or column: `L_rec` of the best constant decoder.
+
+    >>> variance(torch.tensor([[0.0, 1.0], [2.0, 1.0]]))
+    0.5
+    """
+    order = torch.randperm(len(x), generator=seeded_generator(0))[:MEASURED_ROWS]
+    rows = x[order.to(x.device)].flatten(1)
+    return float(rows.double().var(dim=0, correction=0).mean())
