@@ -171,7 +171,7 @@ def test_another_seed_makes_another_model_of_the_same_kind(case: Case) -> None:
 
 def test_it_comes_back_from_its_folder(case: Case, tmp_path: Path) -> None:
     case.model.save(tmp_path / "model", metadata={"note": "kept"})
-    loaded: ClusterModel = tell.load(tmp_path / "model")
+    loaded: ClusterModel = tell.load(tmp_path / "model", trust=True)
     assert isinstance(loaded, ClusterModel)
     np.testing.assert_array_equal(loaded.predict(case.X), case.model.predict(case.X))
     np.testing.assert_allclose(loaded.transform(case.X), case.model.transform(case.X), rtol=1e-6)

@@ -30,7 +30,7 @@ from tell.estimators.deep.recipes.labels import LabelStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.estimators.deep.recipes.tell import RELATIVE_WEIGHT, TellRecipe
-from tell.exceptions import InputError, ModelFileError, ParameterError
+from tell.exceptions import InputError, ModelFileError, ParameterError, UntrustedModelError
 from tell.metrics import accuracy
 from tell.persistence import read_model, write_model
 
@@ -275,14 +275,16 @@ def test_a_recipe_of_ones_own_is_kept_by_import_path(
 
     model = DeepTELL(3, recipe=own_recipe.Plain(rate=1e-4), random_state=0).fit(IMAGES)
     model.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
+    with pytest.raises(UntrustedModelError, match="recipe 'own_recipe:Plain'"):
+        load(tmp_path / "model")
+    loaded = load(tmp_path / "model", trust=True)
     assert loaded.recipe == own_recipe.Plain(rate=1e-4)
     np.testing.assert_array_equal(loaded.predict(IMAGES), model.labels_)
 
     monkeypatch.delitem(__import__("sys").modules, "own_recipe")
     (tmp_path / "own_recipe.py").unlink()
     with pytest.raises(ModelFileError, match=r"own_recipe:Plain.*PYTHONPATH"):
-        load(tmp_path / "model")
+        load(tmp_path / "model", trust=True)
 
 
 def test_a_recipe_that_nobody_can_import_is_refused_by_name(tmp_path: Path) -> None:
@@ -303,7 +305,7 @@ def test_a_file_may_not_name_just_any_class(tmp_path: Path) -> None:
     saved.config["recipe"] = {"class": "subprocess:Popen", "options": {"args": "true"}}
     write_model(tmp_path / "other", *saved)
     with pytest.raises(ModelFileError, match="must be a recipe or a start"):
-        load(tmp_path / "other")
+        load(tmp_path / "other", trust=True)
 
 
 @pytest.mark.parametrize(

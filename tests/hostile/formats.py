@@ -26,7 +26,7 @@ from tell.data.idx import read_idx
 from tell.data.preparation import Preparation
 from tell.data.sources import open_source
 from tell.data.survey import learn
-from tell.estimators import FastRecipe
+from tell.estimators import DistilRecipe
 
 from ..data.test_parsers import cifar_bytes
 from .damage import damaged, lied
@@ -116,7 +116,7 @@ def _young(folder: Path) -> Path:
 
 
 def _deep(folder: Path) -> Path:
-    recipe = FastRecipe(epochs=1, n_init=1)
+    recipe = DistilRecipe(epochs=1, n_init=1)
     model = DeepTELL(2, recipe=recipe, random_state=0).fit(ROWS)
     model.partial_fit(ROWS[:9]).save(folder / "model")
     return folder / "model" / "model.json"

@@ -34,9 +34,9 @@ DEEP = """
 import sys
 import numpy as np
 from tell import DeepTELL
-from tell.estimators import FastRecipe
+from tell.estimators import DistilRecipe
 rows = np.load(sys.argv[1])[:200]
-model = DeepTELL(3, recipe=FastRecipe(epochs=30, n_init=2), checkpoint=sys.argv[2], random_state=0)
+model = DeepTELL(3, recipe=DistilRecipe(epochs=30, n_init=2), checkpoint=sys.argv[2], random_state=0)
 model.fit(rows).save(sys.argv[3])
 """
 

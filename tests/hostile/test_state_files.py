@@ -17,12 +17,12 @@ from tell import TELL, DeepTELL
 from tell.compare.ranking import Task, compare, rank
 from tell.core.checkpoint import read_checkpoint, write_checkpoint
 from tell.data.idx import read_idx
-from tell.estimators import FastRecipe
+from tell.estimators import DistilRecipe
 from tell.exceptions import InputError, ModelFileError
 from tell.persistence import read_model, write_model
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
-QUICK = FastRecipe(epochs=1, n_init=1)
+QUICK = DistilRecipe(epochs=1, n_init=1)
 Model = TELL | DeepTELL
 
 

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 import tell
 from tell import DeepTELL
 from tell.cli.main import app
-from tell.estimators import FastRecipe
+from tell.estimators import DistilRecipe
 from tell.estimators.deep.networks import import_network
 from tell.exceptions import ModelFileError, ParameterError, UntrustedModelError
 from tell.persistence import read_model, write_model
 
-QUICK = FastRecipe(epochs=1, n_init=1)
+QUICK = DistilRecipe(epochs=1, n_init=1)
 ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
 
 OWN = """
