@@ -36,7 +36,8 @@ import numpy as np
 from tell import DeepTELL
 from tell.estimators import DistilRecipe
 rows = np.load(sys.argv[1])[:200]
-model = DeepTELL(3, recipe=DistilRecipe(epochs=30, n_init=2), checkpoint=sys.argv[2], random_state=0)
+recipe = DistilRecipe(epochs=30, n_init=2)
+model = DeepTELL(3, recipe=recipe, checkpoint=sys.argv[2], random_state=0)
 model.fit(rows).save(sys.argv[3])
 """
 
