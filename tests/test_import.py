@@ -52,9 +52,9 @@ def test_importing_torch_does_not_need_the_estimators() -> None:
 
 CONTENTS = """
     ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
-    DivergedError DriftWarning FastRecipe InputError MissingDependencyError ModelFileError
-    NotFittedError PaperRecipe ParameterError Recipe TELL TellError TellWarning __version__
-    evaluate explain load open_source report
+    DivergedError DriftWarning FastRecipe InputError MissingDependencyError ModelChangedError
+    ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TellError TellWarning
+    UntrustedModelError __version__ evaluate explain load network_builder open_source report
 """
 
 
