@@ -165,7 +165,8 @@ def test_notes_of_other_types_are_not_the_commands_own(
         words = [command[0], tmp_path / "model", *command[1:]]
         result = CliRunner().invoke(app, list(map(str, words)))
         assert result.exit_code == 0, result.stderr
-    assert tell.load(tmp_path / "model").metadata_["own"] == 1
+    kept = tell.load(tmp_path / "model").metadata_
+    assert (kept["own"], kept["data"]) == (1, 5)
 
 
 # --- checkpoints -------------------------------------------------------------------------------

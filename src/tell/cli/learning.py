@@ -134,7 +134,9 @@ class Learning:
         metadata = kept(self.model)
         seen = int(metadata.get("rows_seen") or 0) + self.rows - self.saved
         # How near the members are to the centres was measured for the rows of the fit alone.
-        notes = {key: value for key, value in metadata.items() if key != "spread"}
+        found = getattr(self.model, "metadata_", None)
+        whole = found if isinstance(found, dict) else {}  # a user's own notes stay
+        notes = {key: value for key, value in whole.items() if key != "spread"}
         notes |= {"rows_seen": seen} | self._notes(metadata, finished=finished)
         self.model.save(self.folder, metadata=notes)
         self.saved, self._seen = self.rows, seen

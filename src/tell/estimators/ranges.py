@@ -22,6 +22,7 @@ from tell.core.online import StreamState, step
 
 LENGTHS = (1e-15, 1e15)  # of rows whose squares float32 holds, and sums of very many of them
 EXPONENTS = 60  # weights between 2^-60 and 2^60 are left as they are
+MOST_EXPONENT = 1000  # of a factor that float64 holds
 
 
 def beyond_float32(X: Any, rows: Rows) -> bool:
@@ -68,7 +69,8 @@ def step_in_range(
 
 
 def _exponent(value: float) -> int:
-    return math.frexp(value)[1] if value > 0 and math.isfinite(value) else 0
+    found = math.frexp(value)[1] if value > 0 and math.isfinite(value) else 0
+    return max(-MOST_EXPONENT, min(MOST_EXPONENT, found))
 
 
 def _reweighted(rows: Rows, factor: float) -> Rows:
