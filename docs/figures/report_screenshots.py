@@ -45,7 +45,7 @@ REPORTS = {
     ),
     "customers": Report(
         "customers.csv",
-        "-k 5 --impute median --one-hot --standardize",
+        "-k 5",
         "status",
         {"report-customers": ("#cluster-2", "#cluster-3")},
     ),

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_metrics
 from tell.cli.console import out, plain, table
+from tell.cli.numbers import shown
 from tell.cli.rows import feature_names, kept
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 # Centres with more columns than this are told by the columns in which they stand out.
 MOST_COLUMNS = 6
 MOST_TOLD = 3
+_WAYS = {
+    "one-hot": "categories",
+    "0/1": "yes or no",
+    "log": "by their logarithm",
+    "robust": "by their quartiles",
+    "date": "dates",
+    "left out": "left out",
+}
 
 
 def describe_model(model: ClusterModel) -> dict[str, Any]:
@@ -35,10 +44,11 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "feature_names": feature_names(model),
         "settings": dict(about.settings),
         "loss": about.loss,
+        "last_batch_loss": _last_batch(model),
         "data": known.get("data"),
         "label": known.get("label"),
         "rows_seen": known.get("rows_seen"),
-        "preparation": known.get("preparation"),
+        "preparation": _decisions(model),
         "metrics": known.get("metrics"),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
@@ -101,7 +111,8 @@ def print_facts(facts: dict[str, Any]) -> None:
         ("rows seen", None if facts["rows_seen"] is None else f"{facts['rows_seen']:,}"),
         ("label column", facts["label"]),
         ("prepared", _prepared(facts["preparation"])),
-        ("loss", None if facts["loss"] is None else f"{facts['loss']:.4g}"),
+        ("loss", _loss(facts["loss"])),
+        ("loss of last batch", _loss(facts["last_batch_loss"])),
     ):
         if value is not None:
             grid.add_row(f"[bold]{name}[/]", _text(value))
@@ -113,22 +124,39 @@ def print_facts(facts: dict[str, Any]) -> None:
         print_metrics({"score": facts["metrics"]})
 
 
+def _last_batch(model: ClusterModel) -> float | None:
+    """The loss of the last batch of a stream, before it was learned."""
+    stream = getattr(model, "stream_", None)
+    return float(stream[-1]["loss"]) if stream and "loss" in stream[-1] else None
+
+
+def _loss(loss: float | None) -> str | None:
+    return None if loss is None else f"{loss:.4g}"
+
+
 def _text(value: object) -> Text:
     return Text(plain(value))
 
 
-def _prepared(preparation: dict[str, Any] | None) -> str | None:
+def _decisions(model: ClusterModel) -> list[dict[str, Any]] | None:
+    """What became of each column of the model's table."""
+    from tell.data.table_preparation import decisions
+
+    learned = getattr(model, "preparation_", None)
+    return None if learned is None else decisions(learned)
+
+
+def _prepared(columns: list[dict[str, Any]] | None) -> str | None:
     """Tell the preparation in words."""
-    if preparation is None:
+    if columns is None:
         return None
-    columns = preparation["columns"]
-    texts = [column["name"] for column in columns if column["categories"] is not None]
-    words = [f"text columns as 0/1: {', '.join(texts)}"] if texts else []
-    if preparation["drops_rows"]:
-        words.append("rows with gaps dropped")
-    elif any(column["fill"] is not None for column in columns):
+    ways = {way: [c["column"] for c in columns if c["treatment"] == way] for way in _WAYS}
+    words = [f"{_WAYS[way]}: {', '.join(names)}" for way, names in ways.items() if names]
+    if any(c["missing"] and c["fill"] is not None for c in columns):
         words.append("gaps filled")
-    return "; ".join(words) or None
+    elif any(c["missing"] and c["treatment"] != "left out" for c in columns):
+        words.append("rows with gaps dropped")
+    return "; ".join(words) or "numbers of equal weight"
 
 
 def centers_table(names: list[str] | None, centers: Reals) -> Table | None:
@@ -142,15 +170,17 @@ def centers_table(names: list[str] | None, centers: Reals) -> Table | None:
     names = [plain(name) for name in names]
     if len(names) <= MOST_COLUMNS:
         grid = table("centre of", *map(escape, names))
-        for cluster, center in enumerate(centers[:MOST_SHOWN]):
-            grid.add_row(str(cluster), *(f"{value:.4g}" for value in center))
+        told = [shown(column) for column in centers[:MOST_SHOWN].T]
+        for cluster, _ in enumerate(centers[:MOST_SHOWN]):
+            grid.add_row(str(cluster), *(column[cluster] for column in told))
         return grid
     grid = table("centre of", "stands out by", text=("stands out by",))
     typical, width = centers.mean(axis=0), centers.std(axis=0)
     apart = (centers - typical) / np.where(width > 0, width, np.inf)
     for cluster, center in enumerate(centers[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
-        told = (f"{names[place]} {center[place]:.3g} ({typical[place]:.3g})" for place in strongest)
-        grid.add_row(str(cluster), _text(", ".join(told)))
+        pairs = ((names[at], *shown([center[at], typical[at]], 3)) for at in strongest)
+        words = (f"{name} {own} ({usual})" for name, own, usual in pairs)
+        grid.add_row(str(cluster), _text(", ".join(words)))
     grid.caption = "value of the centre (mean of all centres)"
     return grid

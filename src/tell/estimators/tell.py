@@ -28,6 +28,7 @@ from tell.core.online import StreamState, grown, stream_state
 from tell.data.budget import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
+from tell.estimators.preparing import Prepare, open_rows, with_features
 from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.scaling import Floats, Scaling, as_rows, check_weights, join, to_rows
@@ -36,7 +37,6 @@ from tell.estimators.validation import (
     NotFittedError,
     check_finite,
     draw_seed,
-    open_rows,
     read_matrix,
     unchanged_on_error,
 )
@@ -83,6 +83,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         which rows between two clusters show it.
     standardize : bool, default=False
         Give each column mean 0 and deviation 1 first; the scaler is part of the model.
+    prepare : "auto", bool or TablePreparation, default="auto"
+        Whether a table (a frame, a CSV file, …) is read through a `TablePreparation`, which is then
+        part of the model: gaps filled, categories and numbers weighed alike. "auto" does so where a
+        table holds more than complete numbers; True for every table, as `tell fit` does. Arrays are
+        taken as they are.
     random_state : int, RandomState or None, default=None
         Seed. With a fixed number of threads the same seed gives the same bits on one machine.
     device : str, default="cpu"
@@ -103,7 +108,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Cluster of each row of the last `fit`; after `partial_fit`, of the last batch, as its rows
         were assigned when they were learned.
     loss_ : float
-        Mean clustering loss per row: squared distance to the own centre.
+        Mean clustering loss per row: squared distance to the own centre. After `partial_fit`, the
+        running mean over the latest rows; that of a batch alone is `stream_[-1]["loss"]`.
     n_iter_ : int
         Steps of the restart that won, over all samples.
     cluster_losses_ : ndarray of shape (k,)
@@ -115,7 +121,10 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     cluster_sizes_ : ndarray of shape (k,)
         Rows (or weight) behind each centre.
     mean_, scale_ : ndarray of shape (d,) or None
-        The scaler, where `standardize` is set.
+        The scaler, where `standardize` is set or a table was prepared.
+    preparation_ : tell.data.preparation.Preparation
+        How a table's columns became features, where that was needed. `n_features_in_` and
+        `feature_names_in_` are then those of the features.
 
     Notes
     -----
@@ -151,6 +160,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         half_life: float | None = None,
         temperature: float = 0.0,
         standardize: bool = False,
+        prepare: Prepare = "auto",
         random_state: Any = None,
         device: str = "cpu",
         memory: int | str = DEFAULT_MEMORY,
@@ -166,6 +176,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.half_life = half_life
         self.temperature = temperature
         self.standardize = standardize
+        self.prepare = prepare
         self.random_state = random_state
         self.device = device
         self.memory = memory
@@ -229,7 +240,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self, X: Any, weight: Floats | None, seed: int, *, in_place: bool = False
     ) -> Fit:
         weight, factor = near_one(weight)
-        scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
+        scaling = self._prepared_scaling() or Scaling.learn(
+            X, weight, self.geometry, self.standardize
+        )
         rows = to_rows(scaling.apply(X, in_place=in_place), weight, self.device)
         check_finite(self, X, rows)
         counted = rows
@@ -248,7 +261,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         """Cluster a sample, then read the rows a second time to label all of them."""
         if sample_weight is not None:
             raise self._too_large(source)
-        scaling = sample.scaling(self.geometry, self.standardize)
+        scaling = self._prepared_scaling() or sample.scaling(self.geometry, self.standardize)
         rows = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, self.device)
         fit = self._fit_rows(rows, scaling, seed)
         self._adopt(fit, scaling)
@@ -261,6 +274,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self._usual_loss = found.loss
         self._state = grown(self._state, float(len(found.labels)))
         return fit
+
+    def _prepared_scaling(self) -> Scaling | None:
+        """The weights of a table's features, where the model has a preparation."""
+        learned = getattr(self, "preparation_", None)
+        return None if learned is None else Scaling(learned.offset, learned.scale)
 
     def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
         check_rows(self, rows)
@@ -344,7 +362,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             self._state, rows, self.geometry, self.half_life
         )
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
-        self.loss_ = record["loss"]
+        self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
         self.labels_ = _labels(labels)
         if self._state.watch.drifting and not was_drifting:
             warnings.warn(
@@ -422,7 +440,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def mean_(self) -> Floats | None:
         """Column means of the scaler."""
         self._state  # noqa: B018 (an unfitted model has no such attribute)
-        return self._scaling.offset if self.standardize else None
+        return self._scaling.offset if self._scaling.scale is not None else None
 
     @property
     def scale_(self) -> Floats | None:
@@ -497,7 +515,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def refit(self, X: Any, random_state: int) -> TELL:
         """A new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(X)
+        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
 
     # --- asking --------------------------------------------------------------------------------
 

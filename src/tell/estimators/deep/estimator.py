@@ -40,6 +40,7 @@ from tell.estimators.deep.recipes.recipe import Recipe
 from tell.estimators.deep.runs import Plan, count_jobs, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.training import Control, Trained
+from tell.estimators.preparing import Prepare, with_features
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
@@ -97,6 +98,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     compiled : bool
         Compile the networks and the optimiser: may pay for long trainings of the fully connected
         network, and needs a C++ compiler.
+    prepare : "auto", bool or TablePreparation, default="auto"
+        As in `TELL`: whether a table is read through a `TablePreparation`.
     random_state : int, RandomState or None
     device : str
         Where to compute: "cpu", "cuda", … A saved model is loaded on the CPU where it is missing.
@@ -163,6 +166,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         checkpoint: str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         compiled: bool = False,
+        prepare: Prepare = "auto",
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "cpu",
         memory: int | str = DEFAULT_MEMORY,
@@ -182,6 +186,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.checkpoint = checkpoint
         self.hooks = hooks
         self.compiled = compiled
+        self.prepare = prepare
         self.random_state = random_state
         self.device = device
         self.memory = memory
@@ -206,7 +211,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         sample = read_sample(source, self._most_rows(source), first)
         rows = sample.X.reshape(-1, *source.row_shape)
         self._check(rows)
-        scale = choose_scale(self.encoder, recipe.table_network, rows)
+        prepared = getattr(self, "preparation_", None)
+        scale = choose_scale(self.encoder, recipe.table_network, rows, prepared)
         x = scale.apply(rows.reshape(-1, *network_shape(source.row_shape))).to(self.device)
         sample.X = rows = None  # a file's rows were read for this alone
         control = Control(
@@ -317,7 +323,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def refit(self, X: Any, random_state: int) -> DeepTELL:
         """Return a new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(X)
+        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
 
     # --- more of scikit-learn's ------------------------------------------------------------------
 
