@@ -47,10 +47,13 @@ REPORTS = {
         "customers.csv",
         "-k 5",
         "status",
-        {"report-customers": ("#cluster-2", "#cluster-3")},
+        {"report-customers": ("#cluster-0", "#cluster-1")},
     ),
     "text": Report(
-        "texts.parquet", "-k 8 --n-init 10", "section", {"report-text": ("#map", "#map")}
+        "texts.parquet",
+        "-k 8 --n-init 10 --no-prepare",
+        "section",
+        {"report-text": ("#map", "#map")},
     ),
 }
 

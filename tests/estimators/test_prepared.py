@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tell import TELL, DeepTELL, TablePreparation, load
+from tell import TELL, DeepTELL, TablePreparation, explain, load
 from tell.data.sources import open_source
 from tell.exceptions import InputError, ParameterError
+
+
+CUSTOMERS = Path(__file__).parents[2] / "docs" / "tutorials" / "data" / "customers.csv"
 
 
 def table(n: int = 240) -> pd.DataFrame:
@@ -129,3 +132,25 @@ def test_one_absurd_cell_is_named_and_huge_units_are_no_matter() -> None:
     huge = TELL(3, standardize=True, geometry="euclidean", random_state=0).fit(X * 2.0**990)
     assert np.array_equal(huge.labels_, plain.labels_)
     assert huge.loss_ == pytest.approx(plain.loss_)
+
+
+def test_tables_are_explained_as_they_are() -> None:
+    frame = table()
+    model = TELL(3, geometry="euclidean", random_state=0).fit(frame)
+    found = explain(model, frame)
+    assert sum(cluster.size for cluster in found.clusters) == len(frame)
+
+
+def test_what_the_tutorial_shows_is_what_pandas_says() -> None:
+    frame = pd.read_csv(CUSTOMERS).drop(columns="status")
+    lines = {line["column"]: line for line in TablePreparation().fit(frame).decisions_}
+    for name, column in frame.items():
+        assert lines[name]["missing"] == pytest.approx(column.isna().mean())
+        if column.dtype.kind in "if":
+            assert lines[name]["fill"] == column.median()
+        elif name != "records":
+            assert lines[name]["fill"] == column.mode()[0]
+    assert lines["records"]["note"] == f"yes in {(frame['records'] == 'yes').mean():.0%}"
+    skewed = {name for name, line in lines.items() if line["treatment"] == "log"}
+    assert skewed == {"income", "price"}
+    assert frame["income"].skew() > 2 > 8 * abs(np.log1p(frame["income"]).skew())

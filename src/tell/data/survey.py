@@ -446,7 +446,8 @@ def _choose(values: NDArray[np.float64]) -> tuple[str, str]:
     if values.min() >= 0 and np.mean(values == 0) <= MOST_ZEROS and skewed > SKEWED:
         straight = skewness(np.log1p(values))
         if abs(straight) < STRAIGHTENED * skewed:
-            return "log", f"skewness {skewed:.1f}, {straight:.1f} after the logarithm"
+            after = round(straight, 1) + 0.0  # no minus before a zero
+            return "log", f"skewness {skewed:.1f}, {after:.1f} after the logarithm"
     spread, deviation = quartile_spread(values), weigh(values, "standard")[1]
     if spread > 0 and deviation > HEAVY_TAILS * spread:
         return "robust", f"few cells make the deviation {deviation / spread:,.0f} times as large"

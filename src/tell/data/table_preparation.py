@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tell.data.chunks import Choice, Chunk, Source
 from tell.data.preparation import Preparation
-from tell.data.sources import open_source
+from tell.data.sources import is_array_like, is_frame, open_source
 from tell.data.survey import Encoding, Gaps, ScalingRule, learn
 from tell.data.tables import ArrowSource, TableSource
 from tell.exceptions import InputError
@@ -180,6 +180,16 @@ def open_prepared(
             f"{len(source.columns)} without names; give the table with its header"
         )
     return preparation.apply(source, keep_gaps=keep_gaps)
+
+
+def is_table(X: Any, learned: Preparation) -> bool:
+    """Whether X holds the table's own columns; arrays and open sources hold its features."""
+    if isinstance(X, Source):
+        return X.preparation is None and isinstance(X, TableSource)
+    if is_array_like(X) and not is_frame(X):
+        return False
+    names = getattr(X, "columns", None)
+    return names is None or [str(name) for name in names] != learned.feature_names
 
 
 class _Numbered(TableSource):

@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from tell.data.cells import is_numeric
-from tell.data.preparation import Preparation
 from tell.data.sources import Source, is_array_like, is_frame, open_source
-from tell.data.table_preparation import TablePreparation, held_table, open_prepared
+from tell.data.table_preparation import TablePreparation, held_table, is_table, open_prepared
 from tell.data.tables import TableSource
 from tell.exceptions import InputError, ParameterError
 
@@ -31,7 +30,7 @@ def open_rows(
     if reset:
         return _open_new(estimator, X, check)
     learned = getattr(estimator, "preparation_", None)
-    if learned is not None and _is_table(X, learned):
+    if learned is not None and is_table(X, learned):
         return open_prepared(X, learned)
     if is_array_like(X):
         return open_source(check(X) if learned is None else _without_names(check, X))
@@ -45,16 +44,6 @@ def _without_names(check: Callable[[Any], Any], X: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return check(X)
-
-
-def _is_table(X: Any, learned: Preparation) -> bool:
-    """Whether X holds the table's own columns; arrays and open sources hold its features."""
-    if isinstance(X, Source):
-        return X.preparation is None and isinstance(X, TableSource)
-    if is_array_like(X) and not is_frame(X):
-        return False
-    names = getattr(X, "columns", None)
-    return names is None or [str(name) for name in names] != learned.feature_names
 
 
 def _open_new(estimator: BaseEstimator, X: Any, check: Callable[[Any], Any]) -> Source:

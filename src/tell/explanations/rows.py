@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.data.sources import Source, open_source
+from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
 from tell.explanations.labels import as_labels
 
@@ -60,7 +61,13 @@ class Rows:
 
 
 def in_columns_of(model: Any, data: Any) -> Any:
-    """Give a frame the model's columns, by name and in its order; leave anything else as it is."""
+    """Give a table the model's columns, by name and in its order; leave anything else as it is.
+
+    A table is read through the model's preparation, if it has one.
+    """
+    learned = getattr(model, "preparation_", None)
+    if learned is not None and is_table(data, learned):
+        return open_prepared(data, learned)
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None or not hasattr(data, "columns") or not hasattr(data, "to_numpy"):
         return data
