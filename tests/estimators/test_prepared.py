@@ -13,7 +13,6 @@ from tell import TELL, DeepTELL, TablePreparation, explain, load
 from tell.data.sources import open_source
 from tell.exceptions import InputError, ParameterError
 
-
 CUSTOMERS = Path(__file__).parents[2] / "docs" / "tutorials" / "data" / "customers.csv"
 
 
