@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from tell.explanations.assigned import Assigned, assign
+from tell.explanations.matrices import cluster_sums
 from tell.explanations.rows import Block
 from tell.explanations.view import EncodedInput, Floats, Ints, ModelView, view_model
 
@@ -104,11 +105,16 @@ def _renamed(whole: Assigned, part: Assigned, k: int) -> float:
 
 
 def _means(part: Assigned, k: int) -> Floats:
-    means = np.full((k, part.X.shape[1]), np.nan)
-    spread = part.X.std(axis=0, dtype=np.float64)
-    for j in np.unique(part.labels):
-        means[j] = part.X[part.labels == j].mean(axis=0) / np.where(spread > 0, spread, 1)
-    return means
+    """Means (k, d) in standard deviations of the columns; NaN for a cluster without rows."""
+    shift = np.zeros(part.X.shape[1])
+    if isinstance(part.X, np.ndarray):
+        shift = part.X.mean(axis=0, dtype=np.float64)
+    sums, squares = cluster_sums(part.X, part.labels, k, shift)
+    sizes, n = np.bincount(part.labels, minlength=k)[:, None], len(part)
+    variance = squares.sum(axis=0) / n - (sums.sum(axis=0) / n) ** 2
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    means = shift + np.divide(sums, sizes, out=np.full_like(sums, np.nan), where=sizes > 0)
+    return means / np.where(spread > 0, spread, 1)
 
 
 def _top(centers: Floats) -> list[set[int]]:
