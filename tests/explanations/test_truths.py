@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +81,14 @@ def test_printed_values_move_the_row(table: str, geometry: Any) -> None:
     assert model.predict(rows).tolist() == [one.cluster for one in found if one is not None]
     for point, after in zip(points, rows.to_numpy(), strict=True):
         assert point.counterfactual is not None
-        assert 0 < len(point.counterfactual.changes) <= 8
+        assert point.counterfactual.changes
         assert point.counterfactual.cluster != point.cluster
         before = frame.iloc[point.row].to_numpy(float)
         moved = {change.name for change in point.counterfactual.changes}
         assert sum(after != before) <= len(moved) + 1  # a category is two features
         for change in point.counterfactual.changes:
             assert change.text()[0] != change.text()[1]
+    assert np.median([len(one.changes) for one in found if one is not None]) <= 5
     if table == "mixed":
         hot = [name for name in frame if "=" in name]
         assert (rows[hot].sum(axis=1) == 1).all()
@@ -183,7 +185,7 @@ def test_the_curve_and_the_loss_are_those_of_the_kept_run() -> None:
     facts = quick(model, X)
     curve = facts.model.history["loss"]
     assert curve[-1] == model.loss_ == pytest.approx(facts.model.loss, rel=1e-9)
-    rises = [b / a for a, b in zip(curve, curve[1:], strict=False) if b > a]
+    rises = [b / a for a, b in pairwise(curve) if b > a]
     assert all(rise < 1.06 for rise in rises)  # where a sample grows or a centre moves
     losses = set(re.findall(r"0\.\d{4,}", re.sub(r"<script.*?</script>", "", render_report(facts))))
     assert not {f"{run['loss']:.6g}" for run in model.runs_} & losses

@@ -23,7 +23,8 @@ SHARES = ("acc", "nmi", "ari")
 OWN, OTHERS, INK = "#d1495b", "#3f90da", "#010203"
 
 STYLE = """
-:root { color-scheme: light dark; --ground: #fff; --ink: #16181d; --muted: #595f6b; --line: #dcdde0 }
+:root { color-scheme: light dark; --ground: #fff; --ink: #16181d; --muted: #595f6b;
+  --line: #dcdde0 }
 @media (prefers-color-scheme: dark) {
   :root { --ground: #131519; --ink: #eceef1; --muted: #a6acb8; --line: #343842 }
 }
@@ -130,8 +131,10 @@ def quality_against_time(rows: Sequence[Row]) -> str:
     axes.set_ylabel(TITLES[measure])
     axes.grid(alpha=0.3)
     axes.tick_params(colors=INK, which="both")
-    for part in (*axes.spines.values(), axes.xaxis.label, axes.yaxis.label):
-        part.set_color(INK)
+    for spine in axes.spines.values():
+        spine.set_edgecolor(INK)
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_color(INK)
     drawing = io.StringIO()
     figure.savefig(drawing, format="svg", metadata={"Date": None}, transparent=True)
     text = drawing.getvalue()

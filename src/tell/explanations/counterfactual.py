@@ -17,7 +17,7 @@ from tell.contract import AffineInput, Floats, Ints
 from tell.exceptions import InputError
 from tell.explanations.matrices import Matrix, dense
 from tell.explanations.view import ModelView
-from tell.explanations.words import decimal_text
+from tell.explanations.words import decimal_text, short
 
 #: How many columns are tried, besides all of them.
 FEW = (1, 2, 3, 5, 8)
@@ -48,7 +48,8 @@ class Change:
         """Both values as they are printed: the printed ones move the row."""
         if isinstance(self.before, str) or isinstance(self.after, str):
             return str(self.before), str(self.after)
-        return decimal_text(self.before, self.decimals), decimal_text(self.after, self.decimals)
+        before, after = short(self.before), decimal_text(self.after, self.decimals)
+        return decimal_text(self.before, self.decimals) if before == after else before, after
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_oth
 from tell.explanations.counterfactual import Change, Columns, printed_change
 from tell.explanations.rows import Block
 from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
-from tell.explanations.words import percent
+from tell.explanations.words import counted, percent
 
 #: How contributions were found.
 EXACT, ATTRIBUTED = "exact", "integrated gradients"
@@ -271,7 +271,8 @@ def _way_out(view: ModelView, found: Counterfactual, k: int) -> str:
     if not found.changes:
         return ""
     moves = [f"{one.name} {' → '.join(one.text())}" for one in found.changes]
-    rest = "" if len(moves) <= MOST_TOLD else f" and {len(moves) - MOST_TOLD} more changes"
+    more = counted(len(moves) - MOST_TOLD, "further change")
+    rest = "" if len(moves) <= MOST_TOLD else f" and {more}"
     ways = _joined(moves) if not rest else ", ".join(moves[:MOST_TOLD]) + rest
     there = "there" if found.cluster == k else f"to {view.called(found.cluster)}"
     return f" It moves {there} with {ways}."

@@ -111,7 +111,8 @@ class ModelView:
         lengths = np.asarray(wide.multiply(wide).sum(axis=1)).ravel()
         products = np.asarray(wide @ self.centers.T)
         if self.on_sphere:
-            return 2 - 2 * products / np.sqrt(np.where(lengths > 0, lengths, 1.0))[:, None]
+            cosines = products / np.sqrt(np.where(lengths > 0, lengths, 1.0))[:, None]
+            return np.maximum(2 - 2 * cosines, 0.0)
         squares = np.einsum("ij,ij->i", self.centers, self.centers)
         return np.maximum(lengths[:, None] - 2 * products + squares, 0.0)
 
