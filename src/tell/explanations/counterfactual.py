@@ -27,6 +27,10 @@ BEYOND = (1e-6, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0)
 TOWARDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 #: A change in fewer columns may be this much longer than the shortest.
 LONGER = 1.5
+#: Beyond the boundary by so little of the last digit is on it.
+TINY = 1e-9
+#: Of very many columns no more than these are tried together.
+MOST_COLUMNS = 200
 #: Other categories that are tried per column.
 LEVELS = 3
 
@@ -231,11 +235,16 @@ def _to_the_boundary(
     scale = np.ones_like(x) if path.scale is None else path.scale
     order = np.argsort(-np.abs(normal), kind="stable")
     order = order[(columns.free & (normal != 0))[order]]
-    for count in sorted({*(m for m in FEW if m < len(order)), len(order)} - {0}):
+    for count in _counts(len(order)):
         few = order[:count]
         way = np.zeros_like(x)
         way[few] = shortfall / float(normal[few] @ normal[few]) * normal[few] * scale[few]
         yield way, tuple(1 + share for share in BEYOND)
+
+
+def _counts(free: int) -> list[int]:
+    """How many columns to change at a time."""
+    return sorted({*(m for m in FEW if m < free), min(free, MOST_COLUMNS)} - {0})
 
 
 def _of_few(way: Floats, columns: Columns) -> Iterator[tuple[Floats, Sequence[float]]]:
@@ -243,7 +252,7 @@ def _of_few(way: Floats, columns: Columns) -> Iterator[tuple[Floats, Sequence[fl
     span = np.where(columns.high > columns.low, columns.high - columns.low, 1.0)
     order = np.argsort(-np.abs(way) / span, kind="stable")
     order = order[(columns.free & (way != 0))[order]]
-    for count in sorted({*(m for m in FEW if m < len(order)), len(order)} - {0}):
+    for count in _counts(len(order)):
         part = np.zeros_like(way)
         part[order[:count]] = way[order[:count]]
         yield part, TOWARDS
@@ -258,23 +267,24 @@ def _rounded(
         values, decimals = x.copy(), np.zeros(len(x), np.int64)
         step = reach * way[moved]
         # Two digits of the change; whole numbers have none behind the point.
-        digits = np.clip(1 - np.floor(np.log10(np.abs(step))), -300, 300).astype(np.int64)
+        digits = np.clip(1 - np.floor(np.log10(np.abs(step))), -20, 20).astype(np.int64)
         digits = np.where(columns.whole[moved], 0, digits)
-        for f, change, places in zip(moved.tolist(), step.tolist(), digits.tolist(), strict=True):
-            values[f] = _outward(float(x[f]), change, places)
-            decimals[f] = max(places, 0)
+        values[moved] = _outward(x[moved], step, digits)
+        decimals[moved] = np.maximum(digits, 0)
         yield values, decimals
 
 
-def _outward(value: float, change: float, places: int) -> float:
+def _outward(value: Floats, change: Floats, places: Ints) -> Floats:
     """value + change, rounded to decimal places (may be negative) in the direction of the change.
 
-    >>> _outward(13.24, -0.312, 2), _outward(37.0, 0.2, 0), _outward(1065.0, 132.0, -1)
-    (12.92, 38.0, 1200.0)
+    >>> _outward(np.array([13.24, 37.0]), np.array([-0.312, 0.2]), np.array([2, 0]))
+    array([12.92, 38.  ])
     """
-    unit = 10.0**-places
-    turn = np.ceil if change > 0 else np.floor
-    return float(round(float(turn((value + change) / unit)) * unit, places))
+    unit = 10.0 ** np.abs(places)
+    goal = np.where(places >= 0, (value + change) * unit, (value + change) / unit)
+    # A whole number over a power of ten is the very number that its digits are read as.
+    goal = np.where(change > 0, np.ceil(goal - TINY), np.floor(goal + TINY))
+    return np.asarray(np.where(places >= 0, goal / unit, goal * unit))
 
 
 def _best(

@@ -93,7 +93,7 @@ def _prepared(
     """Rows to draw alike, their groups of category features, and how rows reach the centres."""
     path = view.path
     if sparse.issparse(X):
-        return compressed(X, seed), [], _placed(view)
+        return compressed(X, seed, 30), [], _placed(view)
     values = np.asarray(dense(X), np.float64)
     if not isinstance(path, AffineInput):
         return values, [], view.layer_rows
