@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.cluster_table import Assessment, describe
+from tell.cli.cluster_table import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    Assessment,
+    describe,
+    member_statistics,
+)
 from tell.data.budget import DEFAULT_MEMORY
 from tell.data.chunks import Chunk, Source
 from tell.exceptions import ParameterError
@@ -157,9 +163,18 @@ def fit_and_save(
         "rows_seen": result["rows"],
         "spread": found.spread.tolist(),
         "metrics": result["metrics"],
+        "members": member_statistics(
+            model.labels_, len(found.sizes), source.chunks() if _few(source, found) else ()
+        ),
     }
     model.save(folder, metadata=kept)
     return result
+
+
+def _few(source: Source, found: Assessment) -> bool:
+    """Whether rows have columns that people read, and can be read once more at little cost."""
+    narrow = len(source.shape) == 1 and source.n_features <= MOST_COLUMNS
+    return narrow and source.rereadable and len(found.labels) <= MOST_ROWS
 
 
 def _assessed(model: Any, source: Source) -> Assessment:

@@ -29,6 +29,8 @@ _WAYS = {
     "date": "dates",
     "left out": "left out",
 }
+# What is this much smaller than the others of its column is rounding.
+ROUNDING = 1e-12
 
 
 def describe_model(model: ClusterModel) -> dict[str, Any]:
@@ -50,6 +52,7 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "rows_seen": known.get("rows_seen"),
         "preparation": _decisions(model),
         "metrics": known.get("metrics"),
+        "members": known.get("members"),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
 
@@ -159,28 +162,52 @@ def _prepared(columns: list[dict[str, Any]] | None) -> str | None:
     return "; ".join(words) or "numbers of equal weight"
 
 
-def centers_table(names: list[str] | None, centers: Reals) -> Table | None:
-    """All columns of the centres if they are few, else those that set each cluster apart.
+def describe_centers(model: ClusterModel) -> dict[str, Any]:
+    """Centres in the units of the data, or, on the sphere, as the directions that they are."""
+    about = model.describe()
+    if about.geometry == "sphere":
+        return {"directions": model.cluster_centers_}
+    return {"centers": model.centers_in_units()}
+
+
+def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | None:
+    """What each cluster looks like: its members' means if they are known, else its centre."""
+    names = facts["feature_names"]
+    if facts["members"] is not None:
+        means = np.asarray(facts["members"]["mean"], np.float64)
+        return values_table(names, means, "mean of", "mean of the members (mean of all clusters)")
+    if (found := centers.get("centers")) is not None:
+        return values_table(names, found, "centre of", "value of the centre (mean of all centres)")
+    directions = centers.get("directions")
+    if directions is None or directions.shape[1] != facts["features"]:  # of an embedding
+        return None
+    note = "entry of the direction, which has no units (mean of all directions)"
+    return values_table(names, directions, "direction of", note)
+
+
+def values_table(names: list[str] | None, values: Reals, heading: str, note: str) -> Table | None:
+    """All columns of the clusters' values (k, d) if few, else those that set each cluster apart.
 
     Many columns without a name, such as pixels, tell nothing: then there is no table.
     """
-    if names is None and centers.shape[1] > MOST_COLUMNS:
+    if values.ndim != 2 or (names is None and values.shape[1] > MOST_COLUMNS):
         return None
-    names = names or [f"column {position}" for position in range(centers.shape[1])]
+    names = names or [f"column {position}" for position in range(values.shape[1])]
     names = [plain(name) for name in names]
+    values = np.where(np.abs(values) > ROUNDING * np.abs(values).max(axis=0), values, 0.0)
     if len(names) <= MOST_COLUMNS:
-        grid = table("centre of", *map(escape, names))
-        told = [shown(column) for column in centers[:MOST_SHOWN].T]
-        for cluster, _ in enumerate(centers[:MOST_SHOWN]):
+        grid = table(heading, *map(escape, names))
+        told = [shown(column) for column in values[:MOST_SHOWN].T]
+        for cluster, _ in enumerate(values[:MOST_SHOWN]):
             grid.add_row(str(cluster), *(column[cluster] for column in told))
         return grid
-    grid = table("centre of", "stands out by", text=("stands out by",))
-    typical, width = centers.mean(axis=0), centers.std(axis=0)
-    apart = (centers - typical) / np.where(width > 0, width, np.inf)
-    for cluster, center in enumerate(centers[:MOST_SHOWN]):
+    grid = table(heading, "stands out by", text=("stands out by",))
+    typical, width = values.mean(axis=0), values.std(axis=0)
+    apart = (values - typical) / np.where(width > 0, width, np.inf)
+    for cluster, row in enumerate(values[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
-        pairs = ((names[at], *shown([center[at], typical[at]], 3)) for at in strongest)
+        pairs = ((names[at], *shown([row[at], typical[at]], 3)) for at in strongest)
         words = (f"{name} {own} ({usual})" for name, own, usual in pairs)
         grid.add_row(str(cluster), _text(", ".join(words)))
-    grid.caption = "value of the centre (mean of all centres)"
+    grid.caption = note
     return grid

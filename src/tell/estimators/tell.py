@@ -19,7 +19,7 @@ from sklearn.base import (
 )
 from sklearn.utils import ClassifierTags
 
-from tell.contract import AffineInput, Description, Reals, Run, unit
+from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
 from tell.core.engine import Fit, fit_centers
@@ -51,7 +51,9 @@ WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
 NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
 
 
-class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class TELL(
+    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """k-means as the paper's cluster layer, for arrays, sparse matrices, files and streams.
 
     Parameters
@@ -115,7 +117,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     cluster_losses_ : ndarray of shape (k,)
         Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
     history_, runs_, stream_ : list of dict
-        One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024).
+        One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024). Steps of
+        all restarts (`run`) are there; those that led to the centres are `kept`.
     layer_ : ClusterLayer
         The same centres as a torch module.
     cluster_sizes_ : ndarray of shape (k,)
@@ -215,6 +218,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             else:
                 fit = self._fit_sample(source, sample, sample_weight, seed)
             warn_about(self, fit)
+            self._forget_names()
         return self
 
     def _most_rows(self, source: Source) -> int:
@@ -459,7 +463,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def centers_in_units(self) -> Floats:
         """Centres of shape (k, d) in the units of the data.
 
-        A direction has no length: on the sphere it is shown at the mean length of its rows.
+        A direction has no length: on the sphere it is drawn at the mean length of its rows. That is
+        a picture of the direction, not the mean of the members, whose values may be far from it:
+        what the members look like says `tell.explain`.
         """
         centers = self._fitted_state().centers.cpu().numpy().astype(np.float64)
         if self.geometry == "sphere":

@@ -23,7 +23,15 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_array
 from torch import Tensor, nn
 
-from tell.contract import Description, EncodedInput, Floats, Reals, Run, squared_distances
+from tell.contract import (
+    Description,
+    EncodedInput,
+    Floats,
+    NamedClusters,
+    Reals,
+    Run,
+    squared_distances,
+)
 from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
@@ -50,7 +58,9 @@ from tell.persistence import SavedModel, save_as
 BYTES_PER_ROW = 1024  # of what recipes keep for each row: embedding, neighbours, assignment
 
 
-class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DeepTELL(
+    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Cluster rows or images by features that are learned for it.
 
     An autoencoder learns an embedding on the unit sphere while a `ClusterLayer` learns centres in
@@ -202,6 +212,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """
         with unchanged_on_error(self), float32_by_default():
             self._fit(X)
+            self._forget_names()
         return self
 
     def _fit(self, X: Any) -> None:
