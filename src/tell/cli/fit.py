@@ -74,7 +74,7 @@ def command(
         deep=deep,
         prepare=preparing if source.preparation is not None else False,
         geometry=geometry,
-        standardize=standardize and source.preparation is None,
+        standardize=standardize,
         n_init=n_init,
         half_life=half_life,
         memory=memory,

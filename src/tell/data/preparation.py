@@ -7,6 +7,7 @@ back into the table's terms.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -344,7 +345,8 @@ class Preparation:
 
     def to_json(self) -> dict[str, Any]:
         """Give plain data for a model folder."""
-        return asdict(self)
+        content: dict[str, Any] = json.loads(json.dumps(asdict(self)))  # lists, as JSON has them
+        return content
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
@@ -442,7 +444,7 @@ def _complete(block: Block) -> Iterator[Chunk]:
 
 def _column(entry: dict[str, Any]) -> Column:
     lists = ("categories", "offset", "scale")
-    return Column(**entry | {name: tuple(entry[name]) for name in lists if entry.get(name)})
+    return Column(**entry | {name: tuple(entry[name]) for name in lists if entry[name] is not None})
 
 
 def _date_parts(days: NDArray[np.float64]) -> FloatArray:
