@@ -206,7 +206,7 @@ def test_a_change_to_a_third_cluster_names_it(wine: Any) -> None:
     facts = explain(model, wine.X, rows=range(178), map_method=None, quality=False)
     point = next(p for p in facts.points if p.counterfactual.cluster != p.runner_up)
     text = visible(render_report(replace(facts, points=(point,))))
-    assert f"The smallest change that moves it: to cluster {point.counterfactual.cluster}" in text
+    assert f"What would move it to cluster {point.counterfactual.cluster}" in text
     assert f"Contributions to the margin against cluster {point.runner_up}" in text
 
 
