@@ -29,7 +29,7 @@ def test_one_row_is_answered_in_the_terminal(tell: Tell, folder: Path) -> None:
     printed = tell("explain", "model", "wine.csv", "--row", 17).worked()
     assert printed.startswith("Row 17 is in cluster")
     assert "Contributions to the margin" in printed
-    assert "Smallest change to cluster" in printed
+    assert "What would move it to cluster" in printed
     assert "exact" in printed
     assert not list(folder.glob("*.html"))
 
