@@ -17,7 +17,7 @@ from sklearn.datasets import load_wine
 
 from tell import TELL, DeepTELL, load
 from tell.cli.rows import open_like
-from tell.data import sources
+from tell.data import sources, table_preparation
 
 from .conftest import Run, environment
 
@@ -76,7 +76,9 @@ def test_data_is_opened_once(tell: Tell, tmp_path: Path, monkeypatch: pytest.Mon
     model, opened = load(tmp_path / "model"), []
     real = sources.open_source
     monkeypatch.setattr(
-        sources, "open_source", lambda *given, **more: opened.append(1) or real(*given, **more)
+        table_preparation,
+        "open_source",
+        lambda *given, **more: opened.append(1) or real(*given, **more),
     )
     for name in ("wine.csv", "bare.csv", "wine.npy"):
         source = open_like(model, str(tmp_path / name))

@@ -121,7 +121,7 @@ def test_rows_left_out_for_a_gap_keep_the_numbers_of_the_others() -> None:
         {"a": a, "b": [float(i) for i in range(n)], "name": [f"r{i}" for i in range(n)]}
     )
     source = ArrowSource(table, Choice(label="name"), chunk_rows=10)
-    whole = learn(source, gaps="drop").apply(source)
+    whole = learn(source, gaps="drop", types={"b": "number"}).apply(source)
     model = TELL(2, geometry="euclidean", random_state=0).fit(whole.read().X)
     asked = [0, 5, 20, 39]
     facts = explain(model, whole, rows=asked, map_method=None, quality=False)
