@@ -190,8 +190,8 @@ def _with_own_values(
 def _words(verdict: str, gap: float, k: int) -> str:
     if verdict == NO:
         return (
-            "No cluster structure: rows of pure noise give the same numbers. The clusters divide "
-            "the rows, but no gaps set them apart."
+            "No cluster structure found: rows without any, spread alike, give clusters as tight. "
+            "These divide the rows, but no gaps set them apart."
         )
     tighter = f"{percent(gap)} tighter than {k} clusters of structureless rows that spread alike"
     if verdict == WEAK:
