@@ -33,6 +33,9 @@ def command(
     start: options.Start = None,
     jobs: options.Jobs = None,
     checkpoint: options.Checkpoint = None,
+    passes: options.Passes = None,
+    workers: options.Workers = None,
+    address: options.Address = None,
     folder: Annotated[
         Path,
         typer.Option("--out", "-o", help="Folder for the model.", rich_help_panel="Output"),
@@ -53,9 +56,10 @@ def command(
       tell fit people.csv -k 5 --drop id,name --impute median --one-hot
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
+      tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
     from tell.cli.fitting import Remembered, advice, build, fit_and_save
-    from tell.cli.rows import open_new
+    from tell.cli.rows import connect, open_new
 
     check_free(folder, replace=force)
     choice = {"columns": options.names(columns), "drop": options.names(drop)}
@@ -66,6 +70,7 @@ def command(
         impute=impute,
         one_hot=one_hot,
     )
+    connect(workers, address)
     model = build(
         clusters,
         deep=deep,
@@ -76,6 +81,8 @@ def command(
         memory=memory,
         only_deep={"recipe": recipe, "start": start, "n_jobs": jobs, "checkpoint": checkpoint},
         seed=seed,
+        passes=passes,
+        workers=workers,
         visible=err.is_terminal and not (quiet or json),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,6 +199,14 @@ def check_rows_of(model: TELL, sample: Tensor) -> None:
 def label_shards(model: TELL, workers: Workers, scaling: Scaling, centers: Tensor) -> Any:
     """The labels of all rows, shard by shard."""
     return np.concatenate(workers.each("labels", labelling_task(model, scaling, centers)))
+
+
+def write_shards(model: TELL, source: Source, folder: Path) -> list[int]:
+    """Have each worker write its labels; return how many rows have gaps, then those of clusters."""
+    task = labelling_task(model, model._scaling, model._fitted_state().centers)
+    with open_workers(model, source, count_rows(source)) as workers:
+        counts = workers.each("write_labels", task, str(folder.absolute()))
+    return [int(count) for count in sum(counts)]
 
 
 def labelling_task(model: TELL, scaling: Scaling, centers: Tensor) -> Task:

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from tell.data.chunks import Source
-from tell.exceptions import MissingDependencyError, WorkerError
+from tell.exceptions import MissingDependencyError, ParameterError, WorkerError
 from tell.progress import Bar
 from tell.scale.shards import Shard, split
 from tell.scale.workers import answer, values
@@ -83,14 +83,23 @@ class RayWorkers:
     def __init__(
         self, source: Source, n_rows: int, workers: int | None, cache: int, bar: Bar | None = None
     ) -> None:
-        self._started = start(workers)
+        self.actors: list[Any]
+        self._started, self.actors = start(workers), []
         self._ray, self.bytes_moved, self._bar = import_ray(), 0, bar or Bar()
-        count = workers or int(self._ray.cluster_resources().get("CPU", 1))
+        self._ranges = split(n_rows, source.n_features, self._affordable(workers))
+        # Small arguments travel with the actor itself, and are there when it must start again.
         actor = self._ray.remote(num_cpus=1, max_restarts=RETRIES, max_task_retries=RETRIES)(_Actor)
-        shared = self._ray.put(source)
-        self._ranges = split(n_rows, source.n_features, count)
-        self.actors = [actor.remote(shared, first, last, cache) for first, last in self._ranges]
+        self.actors = [actor.remote(source, first, last, cache) for first, last in self._ranges]
         self.n_workers = len(self.actors)
+
+    def _affordable(self, workers: int | None) -> int:
+        cpus = int(self._ray.cluster_resources().get("CPU", 1))
+        if workers is not None and workers > cpus:
+            self.close()
+            raise ParameterError(
+                f"workers must be at most the {cpus} CPUs of the Ray cluster, got {workers}"
+            )
+        return workers or cpus
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         request = pickle.dumps((method, arguments))
