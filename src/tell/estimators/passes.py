@@ -122,7 +122,7 @@ def _sample_is_too_small(model: TELL, sample: Sample) -> bool:
             f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model.n_clusters
+    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model.n_clusters and model.solver != "sgd"
     return few and not sample.complete and isinstance(model.init, str)
 
 
@@ -158,6 +158,8 @@ class _Passes:
         """Steps on all rows until one promises less than `tol`; each is in the history."""
         model = self._model
         most = model.max_iter if model.passes == "auto" else min(int(model.passes), model.max_iter)
+        if model.solver == "sgd":
+            most = 0  # its centres are those of its own steps
         with progress("passes", most + 1, visible=model.verbose > 0) as bar:
             done = iter(range(1, most + 2))
             passed = descend(
@@ -168,7 +170,7 @@ class _Passes:
                 max_steps=most,
                 report=lambda **entry: bar.update(next(done), loss=entry["loss"]),
             )
-        passed.converged |= model.passes != "auto"  # all that was asked for
+        passed.converged |= model.passes != "auto" or most == 0  # all that was asked for
         for entry, moved in zip(passed.history, self._moved, strict=False):
             entry |= {"bytes": moved, "workers": self._workers.n_workers}
         return passed
