@@ -71,7 +71,8 @@ class Remembered(Source):
         return self._source.matrix()
 
     def as_stored(self) -> Source:
-        stored = copy.copy(self)  # with the same list of classes
+        stored = copy.copy(self)
+        stored._look, stored._classes = self._look, self._classes
         stored._source = self._source.as_stored()
         stored.dtype = stored._source.dtype
         return stored
