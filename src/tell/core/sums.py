@@ -12,7 +12,6 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tell.core.assignment import DenseRows, Totals, assign, totals
+from tell.core.evaluation import one_thread
 from tell.core.layer import Geometry
 from tell.core.seeding import seedable
 from tell.exceptions import InputError
@@ -178,16 +178,6 @@ def cut(parts: Iterable[Tensor], rows: int) -> Iterator[Tensor]:
         yield block[:filled].clone()
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def each_block(
     blocks: Iterable[Tensor], work: Callable[[Tensor, int], Result], start: int, threads: int
 ) -> Iterator[Result]:
@@ -197,7 +187,7 @@ def each_block(
     """
     waiting: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-    with _one_thread(), pool:
+    with one_thread(), pool:
         for block in blocks:
             waiting.append(pool.submit(work, block, start))
             start += len(block)

@@ -101,11 +101,12 @@ def fit_all_rows(
     the usual size does from the start.
     """
     scaling = sample.scaling(model.geometry, model.standardize)
-    x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, "cpu")
+    x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
     passes = _Passes(model, workers, scaling, _extent(sample, scaling))
     fit, history = None, []
     if _sample_is_too_small(model, sample):
-        centers = passes.seeds(x.dense(torch.arange(x.shape[0])), seed)
+        every = torch.arange(x.shape[0], device=x.example.device)
+        centers = passes.seeds(x.dense(every).cpu(), seed)
     else:
         fit = model._fit_rows(x, scaling, seed)
         centers, history = fit.centers.cpu(), fit.history
@@ -178,7 +179,7 @@ class _Passes:
     def seeds(self, sample: Tensor, seed: int) -> Tensor:
         """k-means‖ in two passes over all rows."""
         model, k = self._model, self._model.n_clusters
-        check_rows_of(model, sample)
+        _check_directions(model, sample)
         first = first_centers(sample, max(1, min(len(sample) // 2, k // 8)), model.geometry, seed)
         count = OVERSAMPLING * k
         parts: list[Drawn] = self._workers.each("draw", self.task(first), count, seed)
@@ -192,7 +193,7 @@ class _Passes:
         return choose_seeds(candidates, weights, k, model.geometry, seed)
 
 
-def check_rows_of(model: TELL, sample: Tensor) -> None:
+def _check_directions(model: TELL, sample: Tensor) -> None:
     """Check that there is a direction to start from."""
     if model.geometry == "sphere" and not sample.any():
         check_rows(model, to_rows(np.zeros((model.n_clusters, 1)), None, "cpu"))
