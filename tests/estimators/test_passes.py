@@ -50,7 +50,7 @@ def test_the_default_says_what_a_step_on_all_rows_would_bring(path: Path) -> Non
     assert one.n_iter_ >= model.n_iter_
 
 
-def test_chunks_of_any_size_give_the_same_bits(path: Path) -> None:
+def test_chunks_of_any_size_give_the_same_clusters(path: Path) -> None:
     first, second = (
         TELL(8, memory="1MiB", passes=3, random_state=0).fit(open_source(path, chunk_rows=rows))
         for rows in (700, 60_000)
