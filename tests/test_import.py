@@ -64,9 +64,9 @@ def test_importing_torch_does_not_need_the_estimators() -> None:
 CONTENTS = """
     ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
     DistilRecipe DivergedError DriftWarning InputError MissingDependencyError ModelChangedError
-    ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TellError TellRecipe
-    TellWarning UntrustedModelError WorkerError __version__ evaluate explain load network_builder
-    open_source report
+    ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TablePreparation
+    TellError TellRecipe TellWarning UntrustedModelError WorkerError __version__ evaluate
+    explain load network_builder open_source report
 """
 
 

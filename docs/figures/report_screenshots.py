@@ -45,12 +45,15 @@ REPORTS = {
     ),
     "customers": Report(
         "customers.csv",
-        "-k 5 --impute median --one-hot --standardize",
+        "-k 5",
         "status",
-        {"report-customers": ("#cluster-2", "#cluster-3")},
+        {"report-customers": ("#cluster-0", "#cluster-1")},
     ),
     "text": Report(
-        "texts.parquet", "-k 8 --n-init 10", "section", {"report-text": ("#map", "#map")}
+        "texts.parquet",
+        "-k 8 --n-init 10 --no-prepare",
+        "section",
+        {"report-text": ("#map", "#map")},
     ),
 }
 

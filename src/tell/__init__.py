@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tell.contract import ClusterModel
     from tell.core.layer import ClusterLayer, ClusterOutput
     from tell.data.sources import open_source
+    from tell.data.table_preparation import TablePreparation
     from tell.estimators import TELL, DeepTELL, NotFittedError, load, network_builder
     from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
@@ -57,6 +58,7 @@ __all__ = [
     "PaperRecipe",
     "ParameterError",
     "Recipe",
+    "TablePreparation",
     "TellError",
     "TellRecipe",
     "TellWarning",
@@ -82,6 +84,7 @@ _ELSEWHERE = {
     "Recipe": "tell.estimators.deep.recipes.recipe",
     "TELL": "tell.estimators",
     "TellRecipe": "tell.estimators",
+    "TablePreparation": "tell.data.table_preparation",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
     "load": "tell.estimators",

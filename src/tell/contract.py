@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.exceptions import InputError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -157,7 +159,11 @@ class ClusterModel(Protocol):
         ...
 
     def centers_in_units(self) -> Reals | None:
-        """Centres in the shape and the units of the data's rows; None if nothing can draw them."""
+        """Centres in the shape and the units of the data's rows; None if nothing can draw them.
+
+        On the sphere a centre is a direction, drawn at some length: good for a picture, but no row
+        looks like it. What the members look like says `tell.explain`.
+        """
         ...
 
     def decode(self, Z: Reals) -> Reals:
@@ -186,6 +192,55 @@ class UpdatableModel(ClusterModel, Protocol):
     def partial_fit(self, X: Reals) -> Self:
         """Learn from rows, once."""
         ...
+
+
+#: Where a model's `metadata_` keeps what people call its clusters.
+NAMES = "cluster_names"
+
+
+def cluster_names(model: object) -> dict[int, str]:
+    """What people call the clusters of a model, by number; those without a name are left out.
+
+    >>> from types import SimpleNamespace
+    >>> cluster_names(SimpleNamespace(metadata_={"cluster_names": {"2": "Families"}}))
+    {2: 'Families'}
+    """
+    kept = (getattr(model, "metadata_", None) or {}).get(NAMES) or {}
+    return {int(number): str(name) for number, name in kept.items()}
+
+
+class NamedClusters:
+    """Clusters that people can name; the names are kept in the model's folder."""
+
+    metadata_: dict[str, object]
+
+    def name_clusters(self, names: Mapping[int, str | None]) -> Self:
+        """Call clusters by names, by their numbers: `{2: "Families"}`; None takes a name away.
+
+        They appear in explanations, reports and commands. Another `fit` makes other clusters and
+        forgets them.
+        """
+        k = len(self.cluster_centers_)  # type: ignore[attr-defined] # every model has them
+        known = cluster_names(self)
+        for number, name in names.items():
+            if number not in range(k):
+                raise InputError(
+                    f"names need clusters from 0 to {k - 1}, got {number}; `tell show` lists them"
+                )
+            if name is not None and not str(name).strip():
+                raise InputError(
+                    f"the name of cluster {number} needs at least one letter, got {name!r}; "
+                    "pass None to take a name away"
+                )
+            known[int(number)] = "" if name is None else str(name).strip()
+        kept = {str(j): name for j, name in sorted(known.items()) if name}
+        self.metadata_ = dict(getattr(self, "metadata_", None) or {}) | {NAMES: kept}
+        return self
+
+    def _forget_names(self) -> None:
+        """The clusters of a new fit are others."""
+        if cluster_names(self):
+            self.metadata_ = {key: kept for key, kept in self.metadata_.items() if key != NAMES}
 
 
 def squared_distances(rows: Reals, centers: Reals, geometry: Geometry) -> Floats:

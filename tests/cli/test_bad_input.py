@@ -19,18 +19,20 @@ GOOD = "a,b\n1,2\n2,1\n3,3\n"
 @pytest.mark.parametrize(
     ("content", "options", "parts"),
     [
-        ("a,b\n1,2\n,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
-        ("a,b\n1,2\nnan,3\n4,5\n", [], ["row 1", "'a'", "--impute"]),
+        ("a,b\n1,2\n,3\n4,5\n", ["--no-prepare"], ["row 1", "'a'", "--prepare"]),
+        ("a,b\n1,2\nnan,3\n4,5\n", ["--no-prepare"], ["row 1", "'a'", "--prepare"]),
         ("a,b\n1,2\ninf,3\n4,5\n", [], ["row 1", "'a'", "infinite"]),
-        ("a,b\n1,2\n1e400,3\n4,5\n", [], ["row 1", "'a'", "float64"]),
-        ("a,b\n1,2\nred,3\n4,5\n", [], ["row 1", "'a'", "'red'", "--one-hot", "--drop"]),
-        ("a,b\n1,2\nred,3\n4,5\n", ["--impute", "mean"], ["row 1", "'a'", "'red'", "--one-hot"]),
-        ("a,b\n1,2\n,3\n4,5\n", ["--one-hot"], ["row 1", "'a'", "--impute"]),
-        ("a,b\n1,\n2,\n3,\n", ["--impute", "mean"], ["'b'", "--drop b"]),
+        ("a,b\n1,2\n1e400,3\n4,5\n", ["--no-prepare"], ["row 1", "'a'", "float64"]),
+        ("a,b\n1,2\nred,3\n4,5\n", ["--no-prepare"], ["row 1", "'a'", "'red'", "--drop"]),
+        ("a,b\n1,2\nred,3\n4,5\n", ["--column", "a:number"], ["'a'", "'red'"]),
+        ("a,b\n1,2\n,3\n4,5\n", ["--column", "c:log"], ["'c'", "none"]),
+        ("a,b\n1,2\n,3\n4,5\n", ["--column", "a:int"], ["'a'", "category", "'int'"]),
+        ("a,b\n1,2\n,3\n4,5\n", ["--column", "a"], ["NAME:TYPE", "--columns"]),
+        ("a\n\n", [], ["row", "none"]),
         ("a,b\n1,2,3\n2,1\n", [], ["row 0", "3 fields"]),
-        ("a;b\n1,5;2\n2;1\n", [], ["row 0", "'1,5'", "decimal point"]),
-        ("a;b\n1.000,5;2\n2;1\n", [], ["row 0", "'1.000,5'", "decimal point"]),
-        ("a,b\n0,0\n0,0\n0,0\n", [], ["zero", "euclidean"]),
+        ("a;b\n1.5;2,5x\n2;1\n", ["--no-prepare"], ["row 0", "'2,5x'"]),
+        ("a,b\n0,0\n0,0\n0,0\n", ["--no-prepare"], ["zero", "euclidean"]),
+        ("a,b\n0,0\n0,0\n0,0\n", [], ["no column is left", "every value is 0"]),
         ("a,b\n1,2\n", [], ["2", "1", "rows"]),
         ("", [], ["row", "none"]),
         ("a,b\n", [], ["row", "none"]),
@@ -139,7 +141,7 @@ def test_model_folders_that_are_no_models(tell: Tell, tmp_path: Path, flower_mod
     [
         ("sepal length,sepal width\n1,2\n", "petal length"),
         ("sepal length,sepal width,petal length,petal width\n1,2,3,x\n", "'petal width'"),
-        ("sepal length,sepal width,petal length,petal width\n1,2,3,\n", "'petal width'"),
+        ("sepal length,sepal width,petal length,petal width\n1,2,3,inf\n", "'petal width'"),
     ],
 )
 def test_rows_that_do_not_fit_the_model(
@@ -167,4 +169,6 @@ def test_outputs_that_cannot_be_written(tell: Tell, tmp_path: Path, flower_model
 
 def test_options_that_contradict_each_other(tell: Tell) -> None:
     assert "--deep" in tell("fit", "digits", "-k", 3, "--deep", "--standardize").failed()
-    assert "table" in tell("fit", "digits", "-k", 3, "--one-hot").failed()
+    assert "table" in tell("fit", "digits", "-k", 3, "--gaps", "drop").failed()
+    options = ("--no-prepare", "--column", "a:log")
+    assert "--prepare" in tell("fit", "digits", "-k", 3, *options).failed()

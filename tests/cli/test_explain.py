@@ -29,7 +29,7 @@ def test_one_row_is_answered_in_the_terminal(tell: Tell, folder: Path) -> None:
     printed = tell("explain", "model", "wine.csv", "--row", 17).worked()
     assert printed.startswith("Row 17 is in cluster")
     assert "Contributions to the margin" in printed
-    assert "Smallest change to cluster" in printed
+    assert "What would move it to cluster" in printed
     assert "exact" in printed
     assert not list(folder.glob("*.html"))
 
@@ -78,7 +78,7 @@ def test_rows_keep_their_numbers_beside_an_older_model(tell: Tell, tmp_path: Pat
     (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
     label = ("--label", "species")
     for folder, drop in {"one": "sepal length", "two": "petal width"}.items():
-        words = ("fit", "flowers.csv", "-k", 3, *label, "--drop", drop, "--impute", "drop")
+        words = ("fit", "flowers.csv", "-k", 3, *label, "--drop", drop, "--gaps", "drop")
         tell(*words, "--out", folder).worked()
     words = ("explain", "two", "flowers.csv", "--against", "one", *label, "--row", 100, "--json")
     facts = json.loads(tell(*words, "--map", "pca").worked())

@@ -40,14 +40,16 @@ def test_shell_path_and_frame_give_the_same_model(
     WINE.to_csv(tmp_path / "wine.csv", index=False)
     WINE.to_parquet(tmp_path / "wine.parquet")
     np.save(tmp_path / "wine.npy", WINE.to_numpy())
-    option = "--deep" if deep else "--standardize"
-    tell("fit", name, "-k", 3, "--n-init", 1, option, "--out", "model").worked()
+    options = ["--deep"] if deep else ["--standardize"] if name == "wine.npy" else []
+    tell("fit", name, "-k", 3, "--n-init", 1, *options, "--out", "model").worked()
     shell = load(tmp_path / "model")
 
     def model() -> Any:
         if deep:
-            return DeepTELL(3, n_init=1, random_state=0)
-        return TELL(3, n_init=1, standardize=True, random_state=0)
+            return DeepTELL(3, n_init=1, prepare=name != "wine.npy", random_state=0)
+        if name == "wine.npy":
+            return TELL(3, n_init=1, standardize=True, random_state=0)
+        return TELL(3, n_init=1, geometry="euclidean", prepare=True, random_state=0)
 
     _equal(shell, model().fit(tmp_path / name))
     _equal(shell, model().fit(WINE))
@@ -57,9 +59,10 @@ def test_a_file_larger_than_memory_gives_the_same_model(tell: Tell, tmp_path: Pa
     rows = np.random.default_rng(0).normal(size=(40_000, 4)).astype(np.float32)
     pq.write_table(pa.table({f"x{i}": rows[:, i] for i in range(4)}), tmp_path / "rows.parquet")
     tell("fit", "rows.parquet", "-k", 5, "--memory", "1MiB", "--out", "model").worked()
-    theirs = TELL(5, memory="1MiB", random_state=0).fit(tmp_path / "rows.parquet")
+    shell = {"geometry": "euclidean", "prepare": True, "random_state": 0}
+    theirs = TELL(5, memory="1MiB", **shell).fit(tmp_path / "rows.parquet")
     _equal(load(tmp_path / "model"), theirs)
-    whole = TELL(5, random_state=0).fit(tmp_path / "rows.parquet")
+    whole = TELL(5, **shell).fit(tmp_path / "rows.parquet")
     assert not np.array_equal(whole.cluster_centers_, theirs.cluster_centers_)
     line = tell("fit", "rows.parquet", "-k", 5, "--memory", "lots", "--force").failed()
     assert "memory must be" in line

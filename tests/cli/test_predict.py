@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -157,3 +158,37 @@ def test_new_files_get_the_rights_that_the_user_usually_gives(tmp_path: Path) ->
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+
+def test_ids_and_file_names_are_kept_beside_labels(tell: Tell, tmp_path: Path) -> None:
+    people = [
+        "id,age,city,name",
+        *(f"a{i},{20 + i % 30},{'Ulm' if i % 2 else 'Rom'},n {i}" for i in range(60)),
+    ]
+    people[5] = "a4,,Ulm,n 4"
+    (tmp_path / "people.csv").write_text("\n".join(people) + "\n")
+    tell("fit", "people.csv", "-k", 2).worked()
+    done = tell("predict", "model", "people.csv", "--keep", "id,name", "--out", "labels.csv")
+    assert "1 of them with gaps that were filled" in done.err
+    labels = pd.read_csv(tmp_path / "labels.csv")
+    assert labels.columns.tolist() == ["id", "name", "cluster"]
+    table = pd.read_csv(tmp_path / "people.csv")
+    assert labels["id"].tolist() == table["id"].tolist()
+    assert np.array_equal(labels["cluster"], load(tmp_path / "model").predict(table))
+    assert (
+        "'nowhere' to keep" in tell("predict", "model", "people.csv", "--keep", "nowhere").failed()
+    )
+
+
+def test_photos_of_different_sizes_and_their_names(tell: Tell, tmp_path: Path) -> None:
+    from PIL import Image
+
+    (tmp_path / "photos").mkdir()
+    for i in range(6):
+        pixels = np.full((8 + i, 12, 3), 40 * i, np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"p{i}.png")
+    assert "image_size" in tell("fit", "photos", "-k", 2).failed()
+    tell("fit", "photos", "-k", 2, "--image-size", 8, "--geometry", "euclidean").worked()
+    lines = tell("predict", "model", "photos").worked().splitlines()
+    assert lines[0] == '"file","cluster"'
+    assert [line.split(",")[0] for line in lines[1:]] == [f'"p{i}.png"' for i in range(6)]

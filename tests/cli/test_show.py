@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tell import load
-from tell.cli.portrait import centers_table
+from tell.cli.portrait import values_table
 
 from .conftest import Run
 
@@ -34,11 +34,11 @@ def test_a_model_is_shown_with_centres_in_the_units_of_the_data(
 def test_many_columns_are_told_by_those_that_stand_out() -> None:
     centers = np.zeros((3, 30))
     centers[1, 7] = 5.0
-    grid = centers_table([f"x{place}" for place in range(30)], centers)
+    grid = values_table([f"x{place}" for place in range(30)], centers, "centre of", "a note")
     assert grid is not None
     second = str(list(grid.columns[1].cells)[1])
     assert second.startswith("x7 5 (1.67)")
-    assert centers_table(None, centers) is None
+    assert values_table(None, centers, "centre of", "a note") is None
 
 
 def test_demo_compares_with_kmeans_and_can_run_again(tell: Tell, tmp_path: Path) -> None:

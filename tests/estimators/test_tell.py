@@ -90,7 +90,7 @@ def test_history_and_runs_tell_how_it_went() -> None:
     assert [run["loss"] for run in chosen] == [min(run["loss"] for run in model.runs_)]
     assert model.n_iter_ == chosen[0]["n_iter"]
     assert len(model.history_) == sum(run["n_iter"] for run in model.runs_)
-    assert set(model.history_[0]) == {"loss", "rows", "revived"}
+    assert set(model.history_[0]) == {"loss", "rows", "revived", "run", "kept"}
 
 
 def test_soft_assignment_is_a_softmax_of_distances() -> None:

@@ -25,7 +25,10 @@ def test_effects_centres_and_weights_are_those_of_the_data(
         ) ** 0.5
         effects = (X[inside].mean(axis=0) - X[~inside].mean(axis=0)) / pooled
         np.testing.assert_allclose(cluster.effects, effects, rtol=1e-3)
-        np.testing.assert_allclose(cluster.center, wine.model.centers_in_units()[cluster.index])
+        np.testing.assert_allclose(cluster.mean, X[inside].mean(axis=0), rtol=1e-6)
+        np.testing.assert_allclose(cluster.median, np.median(X[inside], axis=0), rtol=1e-6)
+        np.testing.assert_allclose(cluster.deviation, X[inside].std(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(cluster.center, wine.model.cluster_centers_[cluster.index])
         for fact in cluster.features:
             contrast = W[cluster.index] - W.mean(axis=0)
             assert fact.weight == pytest.approx(contrast[fact.index], abs=1e-6)

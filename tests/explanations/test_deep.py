@@ -41,4 +41,4 @@ def test_the_way_leads_over_the_boundary_to_the_other_centre(
 def test_images_of_a_deep_model_keep_their_shape(deep_facts: Explanation) -> None:
     assert deep_facts.data.shape is not None
     assert deep_facts.data.shape[-2:] == (8, 8)
-    assert deep_facts.clusters[0].center.shape == (64,)
+    assert deep_facts.clusters[0].picture.shape == (64,)

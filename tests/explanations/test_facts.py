@@ -79,7 +79,8 @@ def test_the_four_parts_hold_the_models_own_numbers(wine: Any, wine_facts: Expla
     assert model.loss == pytest.approx(wine.model.loss_, rel=1e-4)
     assert dict(model.parts[1].numbers)["W"] == "3 × 13"
     assert dict(model.parts[1].numbers)["b"] == "−1"
-    assert len(model.history["loss"]) == len(wine.model.history_)
+    kept = [step["loss"] for step in wine.model.history_ if step["kept"]]
+    assert model.history == {"loss": (*kept, wine.model.loss_)}
     assert [run.chosen for run in model.runs].count(True) == 1
     chosen = next(run for run in model.runs if run.chosen)
     assert chosen.loss == min(run.loss for run in model.runs)
@@ -120,7 +121,7 @@ def test_rows_left_out_for_a_gap_keep_the_numbers_of_the_others() -> None:
         {"a": a, "b": [float(i) for i in range(n)], "name": [f"r{i}" for i in range(n)]}
     )
     source = ArrowSource(table, Choice(label="name"), chunk_rows=10)
-    whole = learn(source, impute="drop").apply(source)
+    whole = learn(source, gaps="drop").apply(source)
     model = TELL(2, geometry="euclidean", random_state=0).fit(whole.read().X)
     asked = [0, 5, 20, 39]
     facts = explain(model, whole, rows=asked, map_method=None, quality=False)
@@ -169,9 +170,9 @@ def test_columns_of_a_frame_are_found_by_name(wine: Any) -> None:
 
 
 def test_a_feature_that_merely_goes_along_is_not_named() -> None:
-    along = FeatureFact("sl", 0, -0.1, 6.5, 6.5, 5.0, 1.2)  # its rows lie high, it pulls low
-    pulls = FeatureFact("sw", 1, 0.05, 3.0, 3.0, 2.0, 0.6)
-    weak = FeatureFact("pl", 2, 0.3, 1.0, 1.0, 0.9, 0.2)
+    along = FeatureFact("sl", 0, -0.1, 6.5, 5.0, 6.5, 1, 1.2)  # its rows lie high, it pulls low
+    pulls = FeatureFact("sw", 1, 0.05, 3.0, 2.0, 3.0, 1, 0.6)
+    weak = FeatureFact("pl", 2, 0.3, 1.0, 0.9, 1.0, 1, 0.2)
     assert name_features([weak, along, pulls], by_weight=True) == (pulls,)
     assert name_features([weak, along], by_weight=True) == (along,)  # it is not average either
     assert name_features([weak], by_weight=True) == ()

@@ -68,10 +68,10 @@ def test_the_counterfactual_flips_the_model_and_nothing_shorter_does(
     for point in facts.points:
         found = point.counterfactual
         assert found is not None
-        assert found.values is not None
+        assert found.boundary is not None
         x = wine.values[point.row]
-        beyond = x + 1.01 * (found.values - x)
-        before = x + 0.98 * (found.values - x)
+        beyond = x + 1.01 * (found.boundary - x)
+        before = x + 0.98 * (found.boundary - x)
         assert model.predict(np.stack([beyond, before])).tolist() == [found.cluster, point.cluster]
         step = random.normal(size=(200, 13))
         step *= 0.97 * found.distance / np.linalg.norm(step, axis=1, keepdims=True)
@@ -170,9 +170,9 @@ def test_no_cluster_at_all_is_nearer_than_the_smallest_change(wine: Any, geometr
         assert found.distance == pytest.approx(min(ways), rel=1e-3, abs=1e-4)
         if found.cluster != point.runner_up:
             elsewhere += 1
-            assert f"moves it, to cluster {found.cluster}," in point.summary
+            assert f"It moves to cluster {found.cluster} with" in point.summary
         else:
-            assert "moves it there" in point.summary
+            assert "It moves there with" in point.summary
     assert elsewhere > 0
 
 

@@ -20,7 +20,7 @@ import torch
 from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
-from tell import TELL
+from tell import TELL, TablePreparation
 from tell.cli.main import app
 from tell.core.sums import Extent
 from tell.data.sources import open_source
@@ -33,7 +33,7 @@ from tell.scale.workers import InProcess, sums
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of sockets that Ray leaves behind
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # Ray's own
 ]
 N, K = 300_000, 8
 X = (make_blobs(N, 4, centers=K, cluster_std=2.0, random_state=0)[0] + 20).astype(np.float32)
@@ -248,7 +248,7 @@ def test_the_command(files: str, fitted: TELL, tmp_path: Path) -> None:
     run = CliRunner().invoke
     done = run(
         app,
-        ["fit", files, "-k", str(K), "--seed", "0", "--workers", "2", "-o", str(folder), "--json"],
+        ["fit", files, "-k", str(K), "--no-prepare", "--workers", "2", "-o", str(folder), "--json"],
     )
     assert done.exit_code == 0, done.output
     done = run(app, ["predict", str(folder), files, "--workers", "2", "--out", str(labels)])
@@ -259,6 +259,25 @@ def test_the_command(files: str, fitted: TELL, tmp_path: Path) -> None:
     assert np.array_equal(found, fitted.labels_)
     alone = run(app, ["fit", files, "-k", "3", "--address", "auto", "-o", str(tmp_path / "m")])
     assert alone.exit_code == 2
+
+
+@pytest.mark.parametrize("gaps", ["fill", "drop"])
+def test_workers_read_a_table_through_its_preparation(gaps: Any, tmp_path: Path) -> None:
+    names = np.array(["north", "south", "east", None], dtype=object)
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "where": names[np.arange(N) % 4]})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=40_000)
+    options: dict[str, Any] = {
+        "geometry": "euclidean",
+        "prepare": TablePreparation(gaps=gaps),
+        "memory": "8MB",
+    }
+    ours = model(**options).fit(tmp_path / "rows.parquet")
+    theirs = TELL(K, random_state=0, passes=300, **options).fit(tmp_path / "rows.parquet")
+    assert ours.preparation_ == theirs.preparation_
+    assert np.array_equal(ours.scale_, ours.preparation_.scale)
+    assert len(ours.labels_) == len(theirs.labels_) == (N if gaps == "fill" else N * 3 // 4)
+    assert ours.loss_ == pytest.approx(theirs.loss_, rel=0.05)
+    assert all({"run", "kept"} <= set(entry) for entry in ours.history_)
 
 
 RANK = """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.console import out, say, table
+from tell.cli.console import out, plain, say, table
 
 if TYPE_CHECKING:
     from tell.contract import ClusterModel, Floats, Ints, Reals
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Labels = NDArray[np.generic]
     #: What is known of one cluster, by name.
-    Entry = dict[str, float | None]
+    Entry = dict[str, float | str | None]
 
 MOST_SHOWN = 20
 
@@ -71,14 +71,47 @@ def assess(model: ClusterModel, chunks: Iterable[Chunk]) -> Assessment:
     )
 
 
+#: Wider rows are no table that people read, and more rows take long to read again: nothing is
+#: noted of the members' columns then.
+MOST_COLUMNS, MOST_ROWS = 1000, 1_000_000
+
+
+def member_statistics(
+    labels: NDArray[np.integer], k: int, chunks: Iterable[Chunk]
+) -> dict[str, list[list[float]]] | None:
+    """What the members look like: mean and standard deviation (k, d), in the units of the rows."""
+    from tell.explanations.matrices import cluster_sums
+
+    sums: Floats | None = None
+    squares = shift = np.zeros(0)
+    start = 0
+    for chunk in chunks:
+        own = labels[start : start + len(chunk)]
+        start += len(chunk)
+        if sums is None:
+            shift = chunk.X.mean(axis=0, dtype=np.float64)
+            sums, squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
+        part = cluster_sums(chunk.X, own, k, shift)
+        sums, squares = sums + part[0], squares + part[1]
+    if sums is None:
+        return None
+    sizes = np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
+    mean = sums / sizes
+    deviation = np.sqrt(np.maximum(squares / sizes - mean**2, 0.0))
+    return {"mean": (shift + mean).tolist(), "deviation": deviation.tolist()}
+
+
 def describe(model: ClusterModel, sizes: Reals | Ints, spread: Floats | None) -> list[Entry]:
     """One entry per cluster: size, share, how near its members are, and the cluster next to it."""
-    from tell.contract import squared_distances
+    from tell.contract import cluster_names, squared_distances
 
     geometry, centers = model.describe().geometry, model.cluster_centers_
     sphere = geometry == "sphere"
     gaps = np.sqrt(squared_distances(centers, centers, geometry))
     np.fill_diagonal(gaps, np.inf)
+    names = cluster_names(model)
+    # Rows that count less than one, by weight or by a stream's forgetting, have no number.
+    counted = "weight" if np.any(np.asarray(sizes) % 1) else "size"
     entries: list[Entry] = []
     for cluster, size in enumerate(sizes):
         nearest = int(gaps[cluster].argmin()) if len(centers) > 1 else None
@@ -87,7 +120,8 @@ def describe(model: ClusterModel, sizes: Reals | Ints, spread: Floats | None) ->
         entries.append(
             {
                 "cluster": cluster,
-                "size": float(size) if size % 1 else int(size),
+                **({"name": names.get(cluster)} if names else {}),
+                counted: float(size) if counted == "weight" else int(size),
                 "share": float(size / max(float(np.sum(sizes)), 1.0)),
                 **({} if near is None else _nearness(near, sphere)),
                 "nearest": nearest,
@@ -114,9 +148,9 @@ def print_clusters(entries: Sequence[Entry]) -> None:
     """Print the table of clusters; of very many, the largest."""
     shown = entries
     if len(entries) > MOST_SHOWN:
-        largest = sorted(entries, key=lambda entry: -(entry["size"] or 0))[:MOST_SHOWN]
-        shown = sorted(largest, key=lambda entry: entry["cluster"] or 0)
-    grid = table(*shown[0])
+        largest = sorted(entries, key=lambda entry: -_number(entry, "share"))[:MOST_SHOWN]
+        shown = sorted(largest, key=lambda entry: _number(entry, "cluster"))
+    grid = table(*shown[0], text=("name",))
     for entry in shown:
         grid.add_row(*(_cell(name, value) for name, value in entry.items()))
     out.print(grid)
@@ -124,11 +158,22 @@ def print_clusters(entries: Sequence[Entry]) -> None:
         out.print(f"… the {MOST_SHOWN} largest of {len(entries):,} clusters; --json lists all")
 
 
-def _cell(name: str, value: float | None) -> str:
+def _number(entry: Entry, name: str) -> float:
+    value = entry[name]
+    return 0.0 if value is None or isinstance(value, str) else value
+
+
+def _cell(name: str, value: float | str | None) -> str:
+    from rich.markup import escape
+
     if value is None or value != value:
         return "–"
+    if isinstance(value, str):
+        return escape(plain(value))
     if name == "share":
         return f"{value:.1%}"
+    if name == "weight":
+        return f"{value:,.1f}"
     if name == "angle":
         return f"{value:.1f}°"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

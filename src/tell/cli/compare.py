@@ -74,8 +74,9 @@ def command(
     columns: options.Columns = None,
     drop: options.Drop = None,
     label: options.Label = None,
-    impute: options.Impute = None,
-    one_hot: options.OneHot = False,
+    types: options.Types = None,
+    prepare: options.Prepare = True,
+    gaps: options.Gaps = "fill",
     standardize: Annotated[
         bool,
         typer.Option(
@@ -115,9 +116,10 @@ def command(
     \b
     [bold]Examples[/]
       tell compare digits -k 10 --methods kmeans,lsc-k,tell --seeds 3
-      tell compare flowers.csv -k 3 --label species --standardize --html compare.html
+      tell compare flowers.csv -k 3 --label species --html compare.html
       tell compare mnist -k 10 --features ae --sample 5000 --time-limit 1800
     """
+    from tell.cli.fitting import how_to_prepare
     from tell.cli.rows import open_new
     from tell.cli.writers import check_page
     from tell.compare.limited_process import Limits
@@ -127,13 +129,12 @@ def command(
     check_page(html, data)
     chosen = chosen_methods(methods)
     limits = Limits(seconds, gigabytes, threads)
-    source, _ = open_new(
+    source = open_new(
         data,
         columns=options.names(columns),
         drop=options.names(drop),
         label=label,
-        impute=impute,
-        one_hot=one_hot,
+        prepare=how_to_prepare(prepare, options.types(types), gaps, standardize=standardize),
     )
     task = _task(source, clusters, features, standardize=standardize, trust=trust)
     if not quiet:
@@ -168,8 +169,12 @@ def _task(source: Source, clusters: int, features: str, *, standardize: bool, tr
     from tell.compare.features import features_of
     from tell.compare.ranking import Task
 
-    rows = source.read()
-    X = StandardScaler().fit_transform(rows.X) if standardize else rows.X
+    rows, learned = source.read(), source.preparation
+    X: Any = rows.X
+    if learned is not None:
+        X = (X - learned.offset) / learned.scale
+    elif standardize:
+        X = StandardScaler().fit_transform(X)
     X = features_of(X, features, trust=trust)
     shape = source.shape if features == "raw" else ()
     return Task(source.name, X, rows.y, clusters, shape, features)

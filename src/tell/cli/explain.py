@@ -13,7 +13,7 @@ from tell.cli.console import err, out, plain, print_json, say, table
 
 if TYPE_CHECKING:
     from tell.explanations import Comparison, Explanation
-    from tell.explanations.points import PointFacts
+    from tell.explanations.points import Counterfactual, PointFacts
 
 _OUTPUT = "Output"
 
@@ -53,6 +53,33 @@ def command(
         Literal["tsne", "pca"],
         typer.Option("--map", help="How the map is made; pca is quicker.", rich_help_panel=_OUTPUT),
     ] = "tsne",
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fixed",
+            metavar="NAME",
+            help="A column that may not change where a row is moved; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Describe the clusters by this column too, though it was not clustered.",
+            show_default=False,
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="Call rows by this column instead of by their number.",
+            show_default=False,
+        ),
+    ] = None,
     sample: Annotated[
         int, typer.Option("--sample", min=10, help="Rows behind map and measurements.")
     ] = 5000,
@@ -71,9 +98,11 @@ def command(
     [bold]Examples[/]
       tell explain model flowers.csv --out report.html
       tell explain model flowers.csv --row 17
+      tell explain model customers.csv --profile country --id name --fixed age
       tell explain new_model flowers.csv --against old_model
     """
     from tell import load
+    from tell.cli.beside import read_beside
     from tell.cli.rows import held, open_like
     from tell.cli.writers import check_page
     from tell.explanations import compare, explain, report
@@ -89,10 +118,14 @@ def command(
         else:
             source = older_rows = held(source)
     only_rows = bool(row) and target is None and not json
+    beside = read_beside(data, [*(profile or ()), *([id_column] if id_column else ())])
     facts = explain(
         fitted,
         source,
         rows=row or (),
+        fixed=fixed or (),
+        profile={name: beside[name] for name in profile} if profile else None,
+        ids=None if id_column is None else beside[id_column].tolist(),
         map_method=None if only_rows else map_method,
         quality=not only_rows,
         sample_size=sample,
@@ -127,14 +160,28 @@ def print_explanation(facts: Explanation, changes: Comparison | None, *, only_ro
         for point in facts.points:
             print_point(point, is_image=facts.data.shape is not None)
     else:
-        grid = table("cluster", "rows", "summary", text=("summary",))
-        for cluster in facts.clusters:
-            grid.add_row(str(cluster.index), f"{cluster.size:,}", _text(cluster.summary))
+        print_verdict(facts)
+        named = any(cluster.name is not None for cluster in facts.clusters)
+        titles = ("cluster", *(("name",) if named else ()), "rows", "summary")
+        grid = table(*titles, text=("name", "summary"))
+        for cluster in facts.by_size():
+            name = (_text(cluster.name or ""),) if named else ()
+            grid.add_row(str(cluster.index), *name, f"{cluster.size:,}", _text(cluster.summary))
         out.print(grid)
     if changes is not None:
         out.print(f"\n[bold]Against the older model[/] (agreement {changes.agreement:.2f})")
         for fate in changes.fates:
             out.print(f"  {_text(fate.summary)}")
+
+
+def print_verdict(facts: Explanation) -> None:
+    """Print first whether there is structure, and what is easily overlooked."""
+    if facts.structure is not None:
+        out.print(f"[bold]{_text(facts.structure.summary)}[/]")
+    for remark in facts.remarks:
+        out.print(f"note: {_text(remark)}")
+    if facts.structure is not None or facts.remarks:
+        out.print()
 
 
 def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
@@ -155,18 +202,21 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
         + (f" + baseline {point.baseline_margin:.6g}" if point.method != EXACT else "")
         + f"   ({point.method}, off by {point.completeness_error:.0e})"
     )
-    if point.counterfactual is not None and point.counterfactual.changes and not is_image:
-        cluster = point.counterfactual.cluster
-        exact = f"Smallest change to cluster {cluster}"
-        decoded = (
-            f"On the boundary to cluster {cluster}, as the decoder draws this row and that one"
-        )
-        out.print(f"\n[bold]{exact if point.method == EXACT else decoded}[/]")
-        grid = table("feature", "now", "needed", text=("feature",))
-        for change in point.counterfactual.changes[:n]:
-            grid.add_row(_text(change.name), f"{change.before:.4g}", f"{change.after:.4g}")
-        out.print(grid)
+    if point.counterfactual is not None and not is_image:
+        _print_way_out(point.counterfactual)
     out.print()
+
+
+def _print_way_out(found: Counterfactual) -> None:
+    """Print the values that move a row: the model was asked about exactly these."""
+    if not found.changes:
+        out.print("\nno change of the columns that may change was found that moves it")
+        return
+    out.print(f"\n[bold]What would move it to cluster {found.cluster}[/]")
+    grid = table("column", "now", "needed", text=("column",))
+    for change in found.changes:
+        grid.add_row(_text(change.name), *map(_text, change.text()))
+    out.print(grid)
 
 
 def _print_attention(point: PointFacts) -> None:
@@ -180,10 +230,12 @@ def _print_attention(point: PointFacts) -> None:
 
 
 def _print_contributions(point: PointFacts, n: int) -> None:
+    from tell.explanations.words import short
+
     grid = table("feature", "value", "speaks", "amount", text=("feature", "speaks"))
     for one in point.contributions[:n]:
-        side = f"for {point.cluster}" if one.amount > 0 else f"for {point.runner_up}"
-        grid.add_row(_text(one.name), f"{one.value:.4g}", side, f"{one.amount:+.4g}")
+        side = f"for {point.cluster if one.amount > 0 else point.runner_up}" if one.amount else "–"
+        grid.add_row(_text(one.name), short(one.value), side, f"{one.amount:+.4g}")
     rest = point.contributions[n:]
     if rest:
         amount = sum(one.amount for one in rest)

@@ -20,9 +20,11 @@ def command(
     columns: options.Columns = None,
     drop: options.Drop = None,
     label: options.Label = None,
-    impute: options.Impute = None,
-    one_hot: options.OneHot = False,
-    geometry: options.Geometry = "sphere",
+    types: options.Types = None,
+    prepare: options.Prepare = True,
+    gaps: options.Gaps = "fill",
+    image_size: options.ImageSize = None,
+    geometry: options.Geometry = None,
     standardize: options.Standardize = False,
     n_init: options.Restarts = None,
     half_life: options.HalfLife = None,
@@ -49,31 +51,33 @@ def command(
 ) -> None:
     """Cluster a table, an array or a named data set, and keep the model in a folder.
 
+    A table is taken as it is: what each column is and what becomes of it is shown first, and
+    kept in the model for all later rows.
+
     \b
     [bold]Examples[/]
       tell fit digits -k 10 --out model
-      tell fit flowers.csv -k 3 --label species --standardize
-      tell fit people.csv -k 5 --drop id,name --impute median --one-hot
+      tell fit flowers.csv -k 3 --label species
+      tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
-    from tell.cli.fitting import Remembered, advice, build, fit_and_save
+    from tell.cli.fitting import Remembered, advice, build, fit_and_save, how_to_prepare
+    from tell.cli.preparing import print_preparation
     from tell.cli.rows import connect, open_new
 
     check_free(folder, replace=force)
     choice = {"columns": options.names(columns), "drop": options.names(drop)}
-    source, preparation = open_new(
-        data,
-        **choice,
-        label=label,
-        impute=impute,
-        one_hot=one_hot,
-    )
+    preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)
+    source = open_new(data, **choice, label=label, image_size=image_size, prepare=preparing)
     connect(workers, address)
+    if source.preparation is not None and not (quiet or json):
+        print_preparation(source.preparation, by_default=geometry is None and not standardize)
     model = build(
         clusters,
         deep=deep,
+        prepare=preparing if source.preparation is not None else False,
         geometry=geometry,
         standardize=standardize,
         n_init=n_init,
@@ -87,7 +91,8 @@ def command(
     )
 
     def look(first_rows: Chunk) -> None:
-        if not (deep or standardize or json) and (note := advice(source, first_rows)):
+        plain = not (deep or standardize or json) and source.preparation is None
+        if plain and (note := advice(source, first_rows)):
             say(note)
 
     result = fit_and_save(
@@ -95,8 +100,8 @@ def command(
         Remembered(source, look),
         folder,
         label=label,
-        preparation=preparation,
         choice=choice,
+        image_size=image_size,
     )
     print_json(result) if json else print_fit(result)
 

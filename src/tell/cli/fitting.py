@@ -6,20 +6,30 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.cluster_table import Assessment, describe
+from tell.cli.cluster_table import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    Assessment,
+    describe,
+    member_statistics,
+)
 from tell.data.budget import DEFAULT_MEMORY
 from tell.data.chunks import Chunk, Source
-from tell.data.preparation import Preparation
 from tell.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tell.data.table_preparation import TablePreparation
 
 # Columns are compared on the first rows; only a difference of this size is worth a word.
 SAMPLE_ROWS = 10_000
 MUCH_WIDER = 30
+# What clusters prepared tables best: benchmarks/tables.py.
+TABLE_GEOMETRY = "euclidean"
 
 
 class Remembered(Source):
@@ -40,7 +50,7 @@ class Remembered(Source):
         )
         self._source, self._look = source, look
         self.rereadable, self.labelled = source.rereadable, source.labelled
-        self.in_memory = source.in_memory
+        self.in_memory, self.preparation = source.in_memory, source.preparation
         self._passed = False
         self._classes: list[NDArray[Any]] = []
 
@@ -81,11 +91,26 @@ class Remembered(Source):
         return np.concatenate(self._classes) if self._classes else self._source.classes()
 
 
+def how_to_prepare(
+    prepare: bool, types: dict[str, str], gaps: Any, *, standardize: bool
+) -> TablePreparation | None:
+    """What the options say about tables."""
+    from tell.data.table_preparation import TablePreparation
+
+    if prepare:
+        scaling: Any = "standard" if standardize else "auto"
+        return TablePreparation(types=types or None, gaps=gaps, scaling=scaling)
+    if types or gaps != "fill":
+        raise ParameterError("--column and --gaps belong to --prepare; leave out --no-prepare")
+    return None
+
+
 def build(
     clusters: int,
     *,
     deep: bool = False,
-    geometry: str = "sphere",
+    prepare: TablePreparation | bool | None = False,
+    geometry: str | None = None,
     standardize: bool = False,
     n_init: int | None = None,
     half_life: float | None = None,
@@ -100,6 +125,7 @@ def build(
     from tell import estimators
 
     shared: dict[str, Any] = {"random_state": seed, "memory": memory, "verbose": int(visible)}
+    shared["prepare"] = prepare or False
     if n_init is not None:
         shared["n_init"] = n_init
     given = {name: value for name, value in (only_deep or {}).items() if value is not None}
@@ -107,12 +133,13 @@ def build(
         names = ", ".join(f"--{name.removeprefix('n_')}" for name in given)
         raise ParameterError(f"{names} must come with --deep, got none; add --deep or leave it out")
     if not deep:
+        geometry = geometry or (TABLE_GEOMETRY if prepare else "sphere")
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
         shared |= {"workers": workers} if passes is None else {"workers": workers, "passes": passes}
         return estimators.TELL(clusters, **shared)
     if passes is not None or workers is not None:
         raise ParameterError("--deep trains in one process; leave out --passes and --workers")
-    if standardize or half_life is not None or geometry != "sphere":
+    if standardize or half_life is not None or geometry not in (None, "sphere"):
         raise ParameterError(
             "--deep learns its own features and clusters them on the sphere; leave out "
             "--standardize, --geometry and --half-life"
@@ -126,8 +153,8 @@ def fit_and_save(
     folder: Path,
     *,
     label: str | None = None,
-    preparation: Preparation | None = None,
     choice: dict[str, Any] | None = None,
+    image_size: int | None = None,
 ) -> dict[str, Any]:
     """Fit, hold the model against its rows, save it, and say all that came out as data."""
     started = time.perf_counter()
@@ -145,13 +172,22 @@ def fit_and_save(
         "label": label,
         "features": source.feature_names,
         "choice": choice,
-        "preparation": None if preparation is None else preparation.to_json(),
+        "image_size": image_size,
         "rows_seen": result["rows"],
         "spread": found.spread.tolist(),
         "metrics": result["metrics"],
+        "members": member_statistics(
+            model.labels_, len(found.sizes), source.chunks() if _few(source, found) else ()
+        ),
     }
     model.save(folder, metadata=kept)
     return result
+
+
+def _few(source: Source, found: Assessment) -> bool:
+    """Whether rows have columns that people read, and can be read once more at little cost."""
+    narrow = len(source.shape) == 1 and source.n_features <= MOST_COLUMNS
+    return narrow and source.rereadable and len(found.labels) <= MOST_ROWS
 
 
 def _assessed(model: Any, source: Source) -> Assessment:

@@ -40,14 +40,21 @@ class Tally:
 
     def __init__(self, n_clusters: int, *, keep: bool = False) -> None:
         self._sizes = np.zeros(n_clusters, dtype=np.int64)
-        self._rows = 0
+        self._rows = self._filled = 0
         self._keep = keep
         self._labels: list[NDArray[np.int32]] = []
         self._known: list[NDArray[Any]] = []
 
-    def add(self, labels: NDArray[np.int32], y: NDArray[Any] | None) -> None:
-        """Take in the labels of one chunk."""
+    def add(
+        self,
+        labels: NDArray[np.int32],
+        y: NDArray[Any] | None,
+        filled: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take in the labels of one chunk, and which of its values stand for gaps."""
         self._rows += len(labels)
+        if filled is not None:
+            self._filled += int((filled.any(axis=1) & (labels >= 0)).sum())
         self._sizes += np.bincount(labels[labels >= 0], minlength=len(self._sizes))
         if self._keep or y is not None:
             self._labels.append(labels)
@@ -59,6 +66,7 @@ class Tally:
         return {
             "rows": self._rows,
             "unlabelled": self._rows - int(self._sizes.sum()),
+            "with_filled_gaps": self._filled,
             "sizes": self._sizes,
             "metrics": self._metrics(),
             **({"labels": np.concatenate(self._labels)} if self._keep else {}),

@@ -28,6 +28,9 @@ MOST_MERGES = 20  # with models of other writers, before one save is given up
 MOST_UNSAVED = 1 << 26  # bytes of rows that are kept for such a merge; more are saved at once
 MOST_UNFINISHED = 16  # updates with other data of which the model remembers how far they came
 
+# What was noted of the rows of the fit alone.
+OF_THE_FIT = ("spread", "members")
+
 
 class Learning:
     """One run of `tell update`.
@@ -133,10 +136,10 @@ class Learning:
     def _save(self, *, finished: bool) -> None:
         metadata = kept(self.model)
         seen = int(metadata.get("rows_seen") or 0) + self.rows - self.saved
-        # How near the members are to the centres was measured for the rows of the fit alone.
+        # What the members look like was measured for the rows of the fit alone.
         found = getattr(self.model, "metadata_", None)
         whole = found if isinstance(found, dict) else {}  # a user's own notes stay
-        notes = {key: value for key, value in whole.items() if key != "spread"}
+        notes = {key: value for key, value in whole.items() if key not in OF_THE_FIT}
         notes |= {"rows_seen": seen} | self._notes(metadata, finished=finished)
         self.model.save(self.folder, metadata=notes)
         self.saved, self._seen = self.rows, seen

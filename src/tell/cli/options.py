@@ -57,21 +57,43 @@ Label = Annotated[
         show_default=False,
     ),
 ]
-Impute = Annotated[
-    Literal["mean", "median", "drop"] | None,
+Types = Annotated[
+    list[str] | None,
     typer.Option(
-        "--impute",
-        help="Fill missing values, or drop such rows. Later rows are treated the same.",
+        "--column",
+        metavar="NAME:TYPE",
+        help="What a column is to be: number, log, robust, plain (not scaled), category, boolean, "
+        "date or drop. May be given again.",
         rich_help_panel=_DATA,
         show_default=False,
     ),
 ]
-OneHot = Annotated[
+Prepare = Annotated[
     bool,
     typer.Option(
-        "--one-hot",
-        help="Turn each text column into 0/1 columns, one per text.",
+        "--prepare/--no-prepare",
+        help="Learn what each column of a table is, fill gaps, and let numbers and categories "
+        "weigh alike; or take all columns as the numbers they are.",
         rich_help_panel=_DATA,
+    ),
+]
+Gaps = Annotated[
+    Literal["fill", "drop"],
+    typer.Option(
+        "--gaps",
+        help="Fill missing values with the median or the most common value, or drop such rows.",
+        rich_help_panel=_DATA,
+    ),
+]
+ImageSize = Annotated[
+    int | None,
+    typer.Option(
+        "--image-size",
+        metavar="PIXELS",
+        min=1,
+        help="Scale and crop the images of a folder to this height and width.",
+        rich_help_panel=_DATA,
+        show_default=False,
     ),
 ]
 
@@ -88,19 +110,20 @@ Clusters = Annotated[
     ),
 ]
 Geometry = Annotated[
-    Literal["sphere", "euclidean"],
+    Literal["sphere", "euclidean"] | None,
     typer.Option(
         "--geometry",
         help="sphere: the direction of a row counts; euclidean: its size counts too.",
         rich_help_panel=_MODEL,
+        show_default="euclidean for tables, else sphere",
     ),
 ]
 Standardize = Annotated[
     bool,
     typer.Option(
         "--standardize",
-        help="Bring every column to mean 0 and deviation 1 first. Centres are still shown in "
-        "the units of your data.",
+        help="Bring every column of numbers to mean 0 and deviation 1, also where a logarithm or "
+        "quartiles would suit it better. Centres are still shown in the units of your data.",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -252,6 +275,26 @@ def names(values: list[str] | None) -> list[str] | None:
         return None
     rows = csv.reader(values, skipinitialspace=True)
     return [name.strip() for row in rows for name in (row or [""])]
+
+
+def types(values: list[str] | None) -> dict[str, str]:
+    """Read what was given to --column: a name, a colon, a type.
+
+    >>> types(["income:log", "a:b:category"])
+    {'income': 'log', 'a:b': 'category'}
+    """
+    from tell.exceptions import ParameterError
+
+    found: dict[str, str] = {}
+    for value in values or []:
+        name, colon, wish = value.rpartition(":")
+        if not colon:
+            raise ParameterError(
+                f"--column must be NAME:TYPE such as income:log, got {value!r}; to choose columns "
+                "use --columns"
+            )
+        found[name] = wish
+    return found
 
 
 Trust = Annotated[

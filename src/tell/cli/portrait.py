@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_metrics
 from tell.cli.console import out, plain, table
+from tell.cli.numbers import shown
 from tell.cli.rows import feature_names, kept
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 # Centres with more columns than this are told by the columns in which they stand out.
 MOST_COLUMNS = 6
 MOST_TOLD = 3
+_WAYS = {
+    "one-hot": "categories",
+    "0/1": "yes or no",
+    "log": "by their logarithm",
+    "robust": "by their quartiles",
+    "date": "dates",
+    "left out": "left out",
+}
+# What is this much smaller than the others of its column is rounding.
+ROUNDING = 1e-12
 
 
 def describe_model(model: ClusterModel) -> dict[str, Any]:
@@ -35,11 +46,13 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "feature_names": feature_names(model),
         "settings": dict(about.settings),
         "loss": about.loss,
+        "last_batch_loss": _last_batch(model),
         "data": known.get("data"),
         "label": known.get("label"),
         "rows_seen": known.get("rows_seen"),
-        "preparation": known.get("preparation"),
+        "preparation": _decisions(model),
         "metrics": known.get("metrics"),
+        "members": known.get("members"),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
 
@@ -101,7 +114,8 @@ def print_facts(facts: dict[str, Any]) -> None:
         ("rows seen", None if facts["rows_seen"] is None else f"{facts['rows_seen']:,}"),
         ("label column", facts["label"]),
         ("prepared", _prepared(facts["preparation"])),
-        ("loss", None if facts["loss"] is None else f"{facts['loss']:.4g}"),
+        ("loss", _loss(facts["loss"])),
+        ("loss of last batch", _loss(facts["last_batch_loss"])),
     ):
         if value is not None:
             grid.add_row(f"[bold]{name}[/]", _text(value))
@@ -113,44 +127,87 @@ def print_facts(facts: dict[str, Any]) -> None:
         print_metrics({"score": facts["metrics"]})
 
 
+def _last_batch(model: ClusterModel) -> float | None:
+    """The loss of the last batch of a stream, before it was learned."""
+    stream = getattr(model, "stream_", None)
+    return float(stream[-1]["loss"]) if stream and "loss" in stream[-1] else None
+
+
+def _loss(loss: float | None) -> str | None:
+    return None if loss is None else f"{loss:.4g}"
+
+
 def _text(value: object) -> Text:
     return Text(plain(value))
 
 
-def _prepared(preparation: dict[str, Any] | None) -> str | None:
+def _decisions(model: ClusterModel) -> list[dict[str, Any]] | None:
+    """What became of each column of the model's table."""
+    from tell.data.table_preparation import decisions
+
+    learned = getattr(model, "preparation_", None)
+    return None if learned is None else decisions(learned)
+
+
+def _prepared(columns: list[dict[str, Any]] | None) -> str | None:
     """Tell the preparation in words."""
-    if preparation is None:
+    if columns is None:
         return None
-    columns = preparation["columns"]
-    texts = [column["name"] for column in columns if column["categories"] is not None]
-    words = [f"text columns as 0/1: {', '.join(texts)}"] if texts else []
-    if preparation["drops_rows"]:
-        words.append("rows with gaps dropped")
-    elif any(column["fill"] is not None for column in columns):
+    ways = {way: [c["column"] for c in columns if c["treatment"] == way] for way in _WAYS}
+    words = [f"{_WAYS[way]}: {', '.join(names)}" for way, names in ways.items() if names]
+    if any(c["missing"] and c["fill"] is not None for c in columns):
         words.append("gaps filled")
-    return "; ".join(words) or None
+    elif any(c["missing"] and c["treatment"] != "left out" for c in columns):
+        words.append("rows with gaps dropped")
+    return "; ".join(words) or "numbers of equal weight"
 
 
-def centers_table(names: list[str] | None, centers: Reals) -> Table | None:
-    """All columns of the centres if they are few, else those that set each cluster apart.
+def describe_centers(model: ClusterModel) -> dict[str, Any]:
+    """Centres in the units of the data, or, on the sphere, as the directions that they are."""
+    about = model.describe()
+    if about.geometry == "sphere":
+        return {"directions": model.cluster_centers_}
+    return {"centers": model.centers_in_units()}
+
+
+def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | None:
+    """What each cluster looks like: its members' means if they are known, else its centre."""
+    names = facts["feature_names"]
+    if facts["members"] is not None:
+        means = np.asarray(facts["members"]["mean"], np.float64)
+        return values_table(names, means, "mean of", "mean of the members (mean of all clusters)")
+    if (found := centers.get("centers")) is not None:
+        return values_table(names, found, "centre of", "value of the centre (mean of all centres)")
+    directions = centers.get("directions")
+    if directions is None or directions.shape[1] != facts["features"]:  # of an embedding
+        return None
+    note = "entry of the direction, which has no units (mean of all directions)"
+    return values_table(names, directions, "direction of", note)
+
+
+def values_table(names: list[str] | None, values: Reals, heading: str, note: str) -> Table | None:
+    """All columns of the clusters' values (k, d) if few, else those that set each cluster apart.
 
     Many columns without a name, such as pixels, tell nothing: then there is no table.
     """
-    if names is None and centers.shape[1] > MOST_COLUMNS:
+    if values.ndim != 2 or (names is None and values.shape[1] > MOST_COLUMNS):
         return None
-    names = names or [f"column {position}" for position in range(centers.shape[1])]
+    names = names or [f"column {position}" for position in range(values.shape[1])]
     names = [plain(name) for name in names]
+    values = np.where(np.abs(values) > ROUNDING * np.abs(values).max(axis=0), values, 0.0)
     if len(names) <= MOST_COLUMNS:
-        grid = table("centre of", *map(escape, names))
-        for cluster, center in enumerate(centers[:MOST_SHOWN]):
-            grid.add_row(str(cluster), *(f"{value:.4g}" for value in center))
+        grid = table(heading, *map(escape, names))
+        told = [shown(column) for column in values[:MOST_SHOWN].T]
+        for cluster, _ in enumerate(values[:MOST_SHOWN]):
+            grid.add_row(str(cluster), *(column[cluster] for column in told))
         return grid
-    grid = table("centre of", "stands out by", text=("stands out by",))
-    typical, width = centers.mean(axis=0), centers.std(axis=0)
-    apart = (centers - typical) / np.where(width > 0, width, np.inf)
-    for cluster, center in enumerate(centers[:MOST_SHOWN]):
+    grid = table(heading, "stands out by", text=("stands out by",))
+    typical, width = values.mean(axis=0), values.std(axis=0)
+    apart = (values - typical) / np.where(width > 0, width, np.inf)
+    for cluster, row in enumerate(values[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
-        told = (f"{names[place]} {center[place]:.3g} ({typical[place]:.3g})" for place in strongest)
-        grid.add_row(str(cluster), _text(", ".join(told)))
-    grid.caption = "value of the centre (mean of all centres)"
+        pairs = ((names[at], *shown([row[at], typical[at]], 3)) for at in strongest)
+        words = (f"{name} {own} ({usual})" for name, own, usual in pairs)
+        grid.add_row(str(cluster), _text(", ".join(words)))
+    grid.caption = note
     return grid

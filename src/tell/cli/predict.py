@@ -40,6 +40,16 @@ def command(
             "--distances", help="Add the distance to every centre.", rich_help_panel="Output"
         ),
     ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="A,B",
+            help="Columns of DATA to write beside the labels, such as an id.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
     label: options.Label = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
     trust: options.Trust = False,
@@ -51,34 +61,38 @@ def command(
     """Give every row of DATA the number of its cluster.
 
     Columns are matched by name, in whatever order they come, and prepared as they were for
-    the fit. A row that the model's [bold]--impute drop[/] leaves out gets the number -1.
+    the fit. A row that the model's [bold]--gaps drop[/] leaves out gets the number -1. Images
+    keep their file names.
 
     \b
     [bold]Examples[/]
       tell predict model new.csv --out labels.csv
       tell predict model new.parquet --out labels.parquet --proba --distances
-      tell predict model new.csv | head
+      tell predict model new.csv --keep id,name | head
     """
     from tell import load
     from tell.cli.labelling import Tally, assignments
-    from tell.cli.rows import open_like, watched
+    from tell.cli.rows import kept_beside, open_like, watched
     from tell.cli.writers import check_target, label_writer
 
+    wanted = options.names(keep) or []
     if workers is not None:
-        result = label_in_parallel(model, data, target, workers, address, proba or distances)
+        more = proba or distances or bool(wanted)
+        result = label_in_parallel(model, data, target, workers, address, more)
         print_json(result) if json else print_news(result)
         return
-    check_target(target, data, many_columns=proba or distances)
+    check_target(target, data, many_columns=proba or distances or bool(wanted))
     fitted = load(model, trust=trust)
     source = open_like(
         fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
     )
+    beside = kept_beside(source, wanted)
     tally = Tally(len(fitted.cluster_centers_), keep=json and target is None)
     with label_writer(target, silent=json) as writer:
         for chunk in watched(source, "predict", visible=err.is_terminal and not (quiet or json)):
             part = assignments(fitted, chunk.X, proba=proba, distances=distances)
-            writer.write(part)
-            tally.add(part["cluster"], chunk.y)
+            writer.write(beside(chunk) | part)
+            tally.add(part["cluster"], chunk.y, chunk.filled)
     result = tally.summary()
     result |= {"data": source.name, "out": None if target is None else str(target)}
     print_json(result) if json else print_news(result)
@@ -96,7 +110,7 @@ def label_in_parallel(
     if target is None or target.suffix or target.is_file() or more:
         raise ParameterError(
             "--workers writes the numbers of the clusters into a folder; name one with --out, and "
-            "leave out --proba and --distances"
+            "leave out --proba, --distances and --keep"
         )
     fitted = load(folder)
     if not isinstance(fitted, TELL):
@@ -109,6 +123,7 @@ def label_in_parallel(
     return {
         "rows": sum(sizes) + gaps,
         "unlabelled": gaps,
+        "with_filled_gaps": None,  # not counted by workers
         "sizes": sizes,
         "metrics": None,
         "data": source.name,
@@ -121,6 +136,8 @@ def print_news(result: dict[str, Any]) -> None:
     text = f"{result['rows']:,} rows labelled"
     if result["unlabelled"]:
         text += f", {result['unlabelled']:,} of them -1 (missing values)"
+    if result["with_filled_gaps"]:
+        text += f", {result['with_filled_gaps']:,} of them with gaps that were filled"
     if result["out"]:
         text += f"; written to {result['out']}"
     say(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tell.exceptions import InputError
@@ -19,9 +19,8 @@ from tell.schema import (
 )
 
 if TYPE_CHECKING:
-    from tell.cli.options import Impute
     from tell.data.chunks import Chunk, Source
-    from tell.data.preparation import Preparation
+    from tell.data.table_preparation import TablePreparation
 
 # What the command itself writes into a model's metadata, and reads again.
 _ROWS = whole(0, 1 << 53)
@@ -44,24 +43,26 @@ def open_new(
     columns: list[str] | None,
     drop: list[str] | None,
     label: str | None,
-    impute: Impute,
-    one_hot: bool,
-) -> tuple[Source, Preparation | None]:
-    """Open rows for a new model, and learn how text and gaps become numbers if asked to."""
+    image_size: int | None = None,
+    prepare: TablePreparation | None = None,
+) -> Source:
+    """Open rows for a new model; a table is read through what is learned of it, if asked to."""
     from tell.data.sources import open_source
-    from tell.data.survey import learn
+    from tell.data.table_preparation import held_table
     from tell.data.tables import TableSource
 
-    source = open_source(data, columns=columns, drop=drop, label=label)
-    if impute is None and not one_hot:
-        return source, None
+    source = open_source(data, columns=columns, drop=drop, label=label, image_size=image_size)
+    if prepare is None:
+        return source
     if not isinstance(source, TableSource):
-        raise InputError(
-            f"{source.name}: --impute and --one-hot need a table with columns (CSV, Parquet), got "
-            "an array; fill its gaps before saving it"
-        )
-    preparation = learn(source, impute=impute, one_hot=one_hot)
-    return preparation.apply(source), preparation
+        if prepare.types or prepare.gaps != "fill":
+            raise InputError(
+                f"{source.name}: --column and --gaps need a table with columns (CSV, Parquet), got "
+                "an array; fill its gaps before saving it"
+            )
+        return source
+    source = source if source.rereadable else held_table(source)
+    return prepare.learn(source).apply(source)
 
 
 def connect(workers: int | None, address: str | None) -> None:
@@ -89,26 +90,22 @@ def open_like(
 
     `memory` bounds what a chunk takes, with all that is computed for its rows.
     """
-    from tell.data.preparation import Preparation
     from tell.data.sources import open_source
-    from tell.data.tables import TableSource
+    from tell.data.table_preparation import open_prepared
 
     if memory is not None:
         chunk_rows = min(chunk_rows, _rows_within(memory, model))
-    saved = kept(model).get("preparation")
-    if saved is not None:
-        preparation = Preparation.from_json(saved)
-        needed = [column.name for column in preparation.columns]
-        source = open_source(data, columns=needed, label=label, chunk_rows=chunk_rows)
-        if not isinstance(source, TableSource):
-            raise InputError(f"{source.name}: the model needs a table with the columns {needed}")
-        return preparation.apply(source, keep_gaps=keep_gaps)
-    columns = feature_names(model)
+    preparation = getattr(model, "preparation_", None)
+    if preparation is not None:
+        return open_prepared(
+            data, preparation, keep_gaps=keep_gaps, label=label, chunk_rows=chunk_rows
+        )
+    columns, image_size = feature_names(model), kept(model).get("image_size")
     if columns is None:  # of an array: they are asked for by number, as in the fit
         choice = kept(model).get("choice") or {}
     else:
         choice = {"columns": columns, "by_name": True}
-    source = open_source(data, **choice, label=label, chunk_rows=chunk_rows)
+    source = open_source(data, **choice, label=label, chunk_rows=chunk_rows, image_size=image_size)
     if source.n_features != model.n_features_in_:
         raise InputError(
             f"{source.name}: the model needs {model.n_features_in_} columns, got "
@@ -152,8 +149,20 @@ def held(source: Source) -> Source:
 
     rows = source.read()
     copy = ArraySource(rows.X, y=rows.y, name=source.name, shape=source.shape)
-    copy.feature_names = source.feature_names
+    copy.feature_names, copy.preparation = source.feature_names, source.preparation
     return copy
+
+
+def kept_beside(source: Source, names: list[str]) -> Callable[[Chunk], dict[str, Any]]:
+    """What is written beside the labels of a chunk: columns by name, or the files of images."""
+    from tell.data.images import ImageFolder
+    from tell.data.table_preparation import KeptColumns
+
+    if isinstance(source, ImageFolder):
+        files = source.files
+        return lambda chunk: {"file": files[chunk.start : chunk.start + len(chunk)]}
+    kept_columns = KeptColumns(source, names)
+    return lambda chunk: kept_columns.take()
 
 
 def watched(source: Source, verb: str, *, visible: bool) -> Iterator[Chunk]:

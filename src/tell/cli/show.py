@@ -9,9 +9,11 @@ from tell.cli.console import out, print_json
 def command(model: options.Model, trust: options.Trust = False, json: options.Json = False) -> None:
     """Print what a model is, what it learned from, and its clusters.
 
-    Centres are in the units of your data. Where a table has many columns, each cluster is told by
-    the columns in which its centre differs most from the other centres. A model that names code of
-    its own is described without running it, unless --trust allows it.
+    What a cluster looks like is its members: their means are in the units of your data. Where a
+    table has many columns, each cluster is told by those in which it differs most from the others.
+    Where the members are not known, centres are shown; on the sphere these are directions, whose
+    entries have no units. A model that names code of its own is described without running it,
+    unless --trust allows it.
 
     \b
     [bold]Examples[/]
@@ -20,7 +22,8 @@ def command(model: options.Model, trust: options.Trust = False, json: options.Js
     """
     from tell import load
     from tell.cli.portrait import (
-        centers_table,
+        clusters_table,
+        describe_centers,
         describe_model,
         describe_unopened,
         print_facts,
@@ -35,14 +38,11 @@ def command(model: options.Model, trust: options.Trust = False, json: options.Js
         print_json(facts) if json else print_unopened(facts, str(error))
         return
     facts = describe_model(fitted)
-    centers = fitted.centers_in_units()
+    centers = describe_centers(fitted)
     if json:
-        print_json(facts | {"centers": centers})
+        print_json(facts | centers)
         return
     print_facts(facts)
-    grid = None
-    if centers is not None and centers.ndim == 2:  # pictures are for the report
-        grid = centers_table(facts["feature_names"], centers)
-    if grid is not None:
+    if (grid := clusters_table(facts, centers)) is not None:
         out.print()
         out.print(grid)

@@ -19,14 +19,28 @@ TITLES = {
     "calinski_harabasz": "CH",
 }
 SHARES = ("acc", "nmi", "ari")
+# Colours of the figure; the ink stands for that of the page.
+OWN, OTHERS, INK = "#d1495b", "#3f90da", "#010203"
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+:root { color-scheme: light dark; --ground: #fff; --ink: #16181d; --muted: #595f6b;
+  --line: #dcdde0 }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #131519; --ink: #eceef1; --muted: #a6acb8; --line: #343842 }
+}
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--ground); color: var(--ink); overflow-wrap: anywhere }
+h1 { font-size: clamp(1.3rem, 5vw, 2rem); line-height: 1.2 }
+.scroll { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #ddd }
+th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap }
 th:nth-child(2), td:nth-child(2), td.note { text-align: left }
-td.note { color: #666 } svg { width: 100%; height: auto }
-@media (prefers-color-scheme: dark) { body { background: #fff; color: #111 } }
+td.note { color: var(--muted); white-space: normal; min-width: 12rem }
+figure { margin: 1rem 0; overflow-x: auto } figcaption { color: var(--muted) }
+svg { width: 100%; min-width: 30rem; height: auto; color: var(--ink) }
+.key { display: inline-flex; align-items: center; gap: .4rem; margin-right: 1.2rem }
+.dot { width: .8em; height: .8em; border-radius: 50%; display: inline-block }
 """
 
 
@@ -78,7 +92,8 @@ def _text(row: Row, name: str, *, digits: int = 1, deviation: bool = False) -> s
     digits = 3 if name == "silhouette" else 0 if name == "calinski_harabasz" else digits
     mean, spread = row.measures[name]
     text = f"{scale * mean:.{digits}f}"
-    return text + (f"±{scale * spread:.{digits}f}" if deviation else "")
+    # One run has no spread: "±0.0" would claim that it never varies.
+    return text + (f"±{scale * spread:.{digits}f}" if deviation and row.n_runs > 1 else "")
 
 
 def note_of(row: Row) -> str:
@@ -105,17 +120,38 @@ def quality_against_time(rows: Sequence[Row]) -> str:
         if measure not in row.measures:
             continue
         (mean, deviation), (seconds, _) = row.measures[measure], row.measures["seconds"]
-        own = row.method in ("tell", "deep-tell")
-        axes.errorbar(seconds, mean, yerr=deviation, fmt="o", color="C3" if own else "C0")
-        axes.annotate(row.method, (seconds, mean), xytext=(6, 4), textcoords="offset points")
+        color = OWN if row.method in ("tell", "deep-tell") else OTHERS
+        spread = deviation if row.n_runs > 1 else None
+        axes.errorbar(seconds, mean, yerr=spread, fmt="o", color=color)
+        axes.annotate(
+            row.method, (seconds, mean), xytext=(6, 4), textcoords="offset points", color=INK
+        )
     axes.set_xscale("log")
     axes.set_xlabel("seconds per run")
     axes.set_ylabel(TITLES[measure])
     axes.grid(alpha=0.3)
+    axes.tick_params(colors=INK, which="both")
+    for spine in axes.spines.values():
+        spine.set_edgecolor(INK)
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_color(INK)
     drawing = io.StringIO()
-    figure.savefig(drawing, format="svg", metadata={"Date": None})
+    figure.savefig(drawing, format="svg", metadata={"Date": None}, transparent=True)
     text = drawing.getvalue()
-    return text[text.index("<svg") :]
+    # The page's own ink, light or dark.
+    return text[text.index("<svg") :].replace(INK, "currentColor")
+
+
+def _legend(rows: Sequence[Row]) -> str:
+    """What the colours and the bars of the figure mean."""
+    keys = [("tell, by this package", OWN), ("other methods", OTHERS)]
+    dots = "".join(
+        f'<span class="key"><span class="dot" style="background:{color}"></span>{text}</span>'
+        for text, color in keys
+    )
+    several = any(row.n_runs > 1 for row in rows)
+    bars = " Bars are one standard deviation over the seeds." if several else ""
+    return f"{dots} Up and to the left is better.{bars}"
 
 
 def write_page(rows: Sequence[Row], path: Path, *, title: str, facts: Sequence[str]) -> None:
@@ -133,10 +169,10 @@ def write_page(rows: Sequence[Row], path: Path, *, title: str, facts: Sequence[s
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{escape(title)}</title><style>{STYLE}</style>
 <h1>{escape(title)}</h1>
-<figure>{quality_against_time(rows)}<figcaption>Up and to the left is better.</figcaption></figure>
-<table><thead><tr>{head}</tr></thead><tbody>
+<figure>{quality_against_time(rows)}<figcaption>{_legend(rows)}</figcaption></figure>
+<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>
 {body}
-</tbody></table>
+</tbody></table></div>
 <ul>{listed}</ul>
 </html>
 """,

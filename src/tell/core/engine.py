@@ -117,6 +117,7 @@ class Solver:
         self.k = n_clusters
         self.geometry = geometry
         self.report = report
+        self.run = 0
         self.history: list[dict[str, float]] = []
 
     def descend(self, rows: Rows, centers: Tensor, tol: float, max_iter: int) -> Descent:
@@ -129,6 +130,8 @@ class Solver:
             converged = not revived and now.loss - after.loss <= tol * now.loss
             if after.loss <= now.loss or revived:
                 now = after
+            else:
+                self._reject(-1)
             if converged:
                 return now._replace(n_iter=iteration, converged=True)
         return now
@@ -179,13 +182,25 @@ class Solver:
 
     def _record(self, rows: Rows, loss: float, revived: int, **more: float) -> None:
         entry = {"loss": loss, "rows": rows.shape[0], "revived": revived, **more}
-        self.history.append(entry)
+        self.history.append(entry | {"run": self.run, "kept": True})
         self.report(**entry)
+
+    def _reject(self, first: int) -> None:
+        """Steps from this one on led to centres that were given up."""
+        for entry in self.history[first:]:
+            entry["kept"] = False
+
+    def keep(self, run: int) -> None:
+        """Of all restarts, this one goes on."""
+        for entry in self.history:
+            entry["kept"] = bool(entry["kept"]) and entry["run"] == run
+        self.run = run
 
     def restart(
         self, rows: Rows, how: Seeding | Tensor, tol: float, max_iter: int, seed: int
     ) -> Run:
         """Seed, descend, then move useless centres to where they help while the loss falls."""
+        self.run = int(self.history[-1]["run"]) + 1 if self.history else 0
         generator = torch.Generator().manual_seed(seed)
         if isinstance(how, Tensor):
             centers = how.clone()  # it is the user's, and reviving writes it
@@ -207,12 +222,15 @@ class Solver:
         count, failures, n_iter = max(1, self.k // 8), 0, found.n_iter
         patience = -math.log10(max(tol, 1e-6)) - 1  # 3 failures for the default 1e-4
         while failures < patience and n_iter < max_iter:
+            before = len(self.history)
             moved = relocate(found.rows, found.centers, count, self.geometry, generator)
             trial = self.descend(found.rows, moved, tol, min(TRIAL_STEPS, max_iter - n_iter))
             n_iter += trial.n_iter
             if trial.loss < found.loss * (1 - tol):
                 found, failures = trial, 0
-            elif count > 1:
+                continue
+            self._reject(before)
+            if count > 1:
                 count //= 2
             else:
                 failures += 1
@@ -251,6 +269,7 @@ def fit_centers(
     runs = [solver.restart(ordered, init, tol, max_iter, seed + run) for run in range(n_runs)]
     best = min(runs, key=lambda run: run.loss)
     best.chosen = True
+    solver.keep(next(i for i, run in enumerate(runs) if run is best))
     found, n_iter = best.descent, best.n_iter
     while size < enough:
         size = min(enough, size * GROWTH)

@@ -1,7 +1,8 @@
-"""The cells of an Arrow column as numbers or as texts."""
+"""The cells of an Arrow column as numbers, texts, truth values or days; gaps by any usual name."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -9,6 +10,34 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: What people and programs write where a value is missing, in lower case.
+GAPS = (
+    "", "-", "--", "?", ".", "na", "n/a", "n.a.", "n.a", "#n/a", "#na", "<na>", "nan", "-nan",
+    "null", "none", "nil", "#null!", "#wert!", "#value!", "#div/0!", "nat",
+)  # fmt: skip
+#: Pairs of words that are truth values, the true one first.
+TRUTHS = (
+    ("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("on", "off"), ("ja", "nein"),
+    ("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no"), ("sim", "não"), ("wahr", "falsch"),
+    ("vrai", "faux"),
+)  # fmt: skip
+_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%dT%H:%M:%S",
+          "%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
+          "%Y-%m-%d %H:%M")  # fmt: skip
+_DAY = 86400.0
+
+
+@lru_cache(1)
+def _gap_words() -> Any:
+    import pyarrow as pa
+
+    return pa.array(GAPS, pa.string())
+
+
+def gap_spellings() -> list[str]:
+    """All spellings of a gap that a reader which knows no lower case should look for."""
+    return sorted({form for gap in GAPS for form in (gap, gap.upper(), gap.capitalize())} | {"NaN"})
 
 
 def is_numeric(cells: pa.Array) -> bool:
@@ -28,11 +57,9 @@ def is_numeric(cells: pa.Array) -> bool:
 def as_numbers(cells: pa.Array) -> NDArray[np.float64] | None:
     """Return cells as numbers with NaN for gaps, or None if one of them is text."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not is_numeric(cells):
-        texts = pc.utf8_trim_whitespace(_text_array(cells))
-        cells = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        cells = text_array(cells)
     try:
         numbers = cells.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -44,8 +71,62 @@ def as_texts(cells: pa.Array) -> NDArray[Any]:
     """Return cells as text, with an empty text for gaps."""
     import pyarrow.compute as pc
 
-    texts = pc.fill_null(pc.utf8_trim_whitespace(_text_array(cells)), "")
+    texts = pc.fill_null(text_array(cells), "")
     return np.asarray(texts.to_numpy(zero_copy_only=False), dtype=object)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def plain_number(text: str) -> str:
+    """A number as its shortest text, whoever wrote it: of 1, 1.0 and "1" there is one.
+
+    >>> plain_number("1.0"), plain_number("2.50"), plain_number("x")
+    ('1', '2.5', 'x')
+    """
+    if not is_number(text):
+        return text
+    value = float(text)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def as_days(cells: pa.Array, pattern: str | None) -> NDArray[np.float64] | None:
+    """Dates as days since 1970 with NaN for gaps, or None if a cell is no date of this pattern."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type):
+        stamps = cells.cast(pa.timestamp("us"), safe=False)
+    elif pattern is None or is_numeric(cells):
+        return None
+    else:
+        texts = text_array(cells)
+        stamps = pc.strptime(texts, format=pattern, unit="us", error_is_null=True)
+        if stamps.null_count > texts.null_count:
+            return None
+    seconds = stamps.cast(pa.int64()).cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
+    return cast(NDArray[np.float64], seconds / _DAY)
+
+
+def is_dated(cells: pa.Array) -> bool:
+    """Tell whether the column is one of dates by its type."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type))
+
+
+def date_patterns(cells: pa.Array) -> list[str]:
+    """The ways of writing dates that all cells follow; none for other texts."""
+    first = next((text for text in as_texts(cells) if text), "")
+    if not (6 <= len(first) <= 25 and first[:1].isdigit()):
+        return []
+    return [pattern for pattern in _DATES if as_days(cells, pattern) is not None]
 
 
 def first_text(cells: pa.Array) -> tuple[int, str]:
@@ -58,9 +139,16 @@ def first_text(cells: pa.Array) -> tuple[int, str]:
     return 0, str(cells[0])
 
 
-def _text_array(cells: pa.Array) -> pa.Array:
+def text_array(cells: pa.Array) -> pa.Array:
+    """Cells as trimmed text, with null for whatever means a gap."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    return cells.cast(pa.string())
+    texts = cells.cast(pa.string())
+    if is_numeric(cells):
+        return texts
+    texts = pc.utf8_trim_whitespace(texts)
+    gap = pc.is_in(pc.utf8_lower(texts), value_set=_gap_words())
+    return pc.if_else(gap, pa.scalar(None, pa.string()), texts)

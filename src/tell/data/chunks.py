@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tell.exceptions import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from tell.data.preparation import Preparation
 
 FloatArray = NDArray[np.floating[Any]]
 _CHUNK_BYTES = 32 << 20
@@ -35,12 +38,15 @@ class Chunk:
         Number of the first row, counting from 0.
     kept : ndarray of shape (rows,) or None
         Numbers of all rows, where some between them were left out.
+    filled : ndarray of bool of the shape of X, or None
+        Which values stand for a gap of the table; None where none can.
     """
 
     X: FloatArray
     y: NDArray[Any] | None
     start: int
     kept: NDArray[np.int64] | None = None
+    filled: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -52,7 +58,8 @@ class Chunk:
 
     def part(self, first: int, last: int, *, start: int = 0) -> Chunk:
         """Cut rows out, without copying."""
-        return Chunk(self.X[first:last], None if self.y is None else self.y[first:last], start)
+        y, filled = (None if of is None else of[first:last] for of in (self.y, self.filled))
+        return Chunk(self.X[first:last], y, start, filled=filled)
 
 
 def precision(*kinds: Any) -> np.dtype[Any]:
@@ -72,8 +79,13 @@ def join(chunks: list[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     labels = [chunk.y for chunk in chunks if chunk.y is not None]
-    X = np.concatenate([chunk.X for chunk in chunks])
-    return Chunk(X, np.concatenate(labels) if labels else None, chunks[0].start)
+    filled = [chunk.filled for chunk in chunks if chunk.filled is not None]
+    return Chunk(
+        np.concatenate([chunk.X for chunk in chunks]),
+        np.concatenate(labels) if labels else None,
+        chunks[0].start,
+        filled=np.concatenate(filled) if filled else None,
+    )
 
 
 class Source(ABC):
@@ -104,6 +116,8 @@ class Source(ABC):
     labelled: bool = False
     in_memory: bool = False
     distributed: bool = False
+    # How the columns of a table became these features, where that was learned.
+    preparation: Preparation | None = None
     # Most bytes of one chunk. What reads and converts it needs a few times as much.
     chunk_bytes: int = _CHUNK_BYTES
 
@@ -239,7 +253,7 @@ def finite(X: FloatArray, *, name: str, start: int, columns: Sequence[str] | Non
     kind = "missing (NaN)" if np.isnan(X[row, column]) else f"infinite, or too large for {X.dtype}"
     raise InputError(
         f"{name}: values must be finite, but row {start + row}, column {label} (rows counting "
-        f"from 0) is {kind}; correct it, or fit with gaps filled (--impute)"
+        f"from 0) is {kind}; correct it, or let gaps be filled (prepare=True, --prepare)"
     )
 
 
@@ -283,9 +297,9 @@ class Choice:
         if self.label is not None:
             left_out.add(str(self.label))
         wanted = [str(column) for column in (available if self.columns is None else self.columns)]
-        for column in chain(wanted, sorted(left_out)):
-            if column not in found:
-                raise _missing_column(column, available, name)
+        missing = [column for column in chain(wanted, sorted(left_out)) if column not in found]
+        if missing:
+            raise _missing_columns(missing, available, name)
         chosen = [column for column in wanted if column not in left_out]
         if not chosen:
             raise InputError(f"{name}: no column is left to cluster; choose at least one")
@@ -294,6 +308,7 @@ class Choice:
         return chosen
 
 
-def _missing_column(column: str, available: Sequence[str], name: str) -> InputError:
+def _missing_columns(missing: list[str], available: Sequence[str], name: str) -> InputError:
     shown = ", ".join(map(repr, available[:12])) + (", …" if len(available) > 12 else "")
-    return InputError(f"{name}: there is no column {column!r}; it has {shown}")
+    lacking = ", ".join(map(repr, missing[:12])) + (", …" if len(missing) > 12 else "")
+    return InputError(f"{name}: there is no column {lacking}; it has {shown}")

@@ -6,20 +6,28 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
+from tell.data.cells import gap_spellings
 from tell.data.chunks import Block, Choice, Chunk, no_rows
 from tell.data.limits import lines_of, read_line
 from tell.data.tables import TableSource, text_remedy
+from tell.data.text_files import (
+    open_text,
+    recognise_decimal,
+    recognise_delimiter,
+    recognise_encoding,
+    with_points,
+)
 from tell.exceptions import InputError
 
-_DELIMITERS = ",;\t|"
 _COMMA = re.compile(r"[+-]?\d[\d.]*,[\d,]*\d(\.\d+)?")  # 5,1 or 1.000,5 or 1,000 or 1,000.5
+_LOOK_LINES = 200
 _READ_BYTES = 8 << 20
 _SPAN_BYTES = 1 << 20  # of a block for shuffled reading
 
@@ -34,32 +42,41 @@ class Layout:
     delimiter: str
     names: list[str]
     has_header: bool
+    encoding: str = "utf-8"
+    decimal: str = "."
 
     @classmethod
     def of_line(cls, line: str, name: str) -> Layout:
         """Recognise the layout from the first line; all numbers means that it is no header."""
-        delimiter = max(_DELIMITERS, key=line.count)
+        delimiter = recognise_delimiter(line)
         try:
             fields = next(csv.reader([line], delimiter=delimiter), [])
         except csv.Error as error:
             raise InputError(f"{name}: the first line is not CSV: {error}") from None
         if not fields:
             raise no_rows(name)
-        if any(_is_number(field) for field in fields) and all(
-            _is_number(field) or not field.strip() for field in fields
+        number = _is_number if delimiter == "," else _is_any_number
+        if any(number(field) for field in fields) and all(
+            number(field) or not field.strip() for field in fields
         ):
             return cls(delimiter, [str(position) for position in range(len(fields))], False)
         return cls(delimiter, [field.strip() for field in fields], True)
 
     def parse(
-        self, lines: Any, wanted: list[str], label: str | None, *, as_text: bool = False
+        self,
+        lines: Any,
+        wanted: list[str],
+        label: str | None,
+        *,
+        as_text: bool = False,
+        carried: Sequence[str] = (),
     ) -> Any:
         """Stream record batches of the wanted columns from a file object of data lines."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         kind = pa.string() if as_text else pa.float64()
-        return arrow_csv.open_csv(
+        reader = arrow_csv.open_csv(
             lines,
             read_options=arrow_csv.ReadOptions(
                 column_names=self.names, block_size=_READ_BYTES, use_threads=False
@@ -68,10 +85,19 @@ class Layout:
             # Types are stated, not guessed from the first lines, which may hold whole numbers only.
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=wanted,
-                column_types={name: kind for name in wanted if name != label},
+                column_types={
+                    name: pa.string() if name in carried else kind
+                    for name in wanted
+                    if name != label
+                },
                 strings_can_be_null=as_text,
+                null_values=gap_spellings(),
+                decimal_point=self.decimal,
             ),
         )
+        if as_text and self.decimal == ",":
+            return (with_points(batch, label) for batch in reader)
+        return reader
 
     def first_mistake(
         self, lines: IO[bytes], columns: list[str], *, skip: int = 0, first_row: int = 0
@@ -101,6 +127,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _is_any_number(text: str) -> bool:
+    """With a decimal point or a decimal comma."""
+    return _is_number(text) or _COMMA.fullmatch(text.strip()) is not None
+
+
 class CsvSource(TableSource):
     """One or more CSV files; columns are matched by name, whatever their order in each file."""
 
@@ -124,9 +155,9 @@ class CsvSource(TableSource):
     def _read(self, path: Path, layout: Layout, start: int) -> Iterator[Chunk]:
         import pyarrow as pa
 
-        with _open(path) as file, _gzip_errors(path):
+        with open_text(path, layout.encoding) as file, _gzip_errors(path):
             header = len(read_line(file, str(path))) if layout.has_header else 0
-            if path.suffix == ".gz":
+            if path.suffix == ".gz" or layout.encoding != "utf-8":
                 yield from self._parse(file, path, layout, start=start, row=0)
                 return
         # Arrow reads ahead in a thread of its own: a native file needs no Python to do so, and
@@ -143,13 +174,19 @@ class CsvSource(TableSource):
 
         read = 0
         try:
-            reader = layout.parse(lines, self.wanted, self.label, as_text=self.decoder is not None)
+            reader = layout.parse(
+                lines,
+                self.wanted,
+                self.label,
+                as_text=self.decoder is not None,
+                carried=self.carried,
+            )
             for chunk in self._convert(reader, start=start, file=str(path), row=row):
                 yield chunk
                 read += len(chunk)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
-                with _open(path) as whole:
+                with open_text(path, layout.encoding) as whole:
                     reason = layout.first_mistake(whole, self.columns, skip=row + read)
                 raise InputError(f"{path}: {reason or error}") from None
 
@@ -158,7 +195,7 @@ class CsvSource(TableSource):
         blocks: list[Block] = []
         start = 0
         for path, layout in self._files:
-            if path.suffix == ".gz":
+            if path.suffix == ".gz" or layout.encoding != "utf-8":
                 return [self.chunks]
             row = 0
             for begin, end, rows in line_spans(path, has_header=layout.has_header):
@@ -216,12 +253,19 @@ def _wrong(fields: list[str], names: list[str], features: list[int]) -> str | No
 
 
 def _layout(path: Path) -> Layout:
-    with _open(path) as lines, _gzip_errors(path):
-        try:
-            line = read_line(lines, str(path)).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} must be UTF-8 text ({error}); convert it first") from None
-    return Layout.of_line(line.rstrip("\r\n"), str(path))
+    with _gzip_errors(path):
+        encoding = recognise_encoding(path)
+        with open_text(path, encoding) as lines:
+            line = read_line(lines, str(path)).decode("utf-8-sig", errors="replace").rstrip("\r\n")
+            layout = Layout.of_line(line, str(path))
+            further = [
+                read_line(lines, str(path)).decode(errors="replace") for _ in range(_LOOK_LINES)
+            ]
+    beginning = [
+        text.rstrip("\r\n") for text in (further if layout.has_header else [line, *further])
+    ]
+    decimal = recognise_decimal(beginning, layout.delimiter)
+    return replace(layout, encoding=encoding, decimal=decimal)
 
 
 @contextmanager
@@ -231,7 +275,3 @@ def _gzip_errors(path: Path) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} must be a whole gzip file, got {error}; copy it again") from None
-
-
-def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")

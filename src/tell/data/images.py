@@ -72,6 +72,11 @@ class ImageFolder(Source):
         rows = self.block_rows
         return [partial(self._block, at, rows) for at in range(0, len(self._paths), rows)]
 
+    @property
+    def files(self) -> NDArray[Any]:
+        """Paths of the images below the folder, row by row."""
+        return np.array([str(path.relative_to(self.name)) for path in self._paths])
+
     def classes(self) -> NDArray[Any] | None:
         return self._labels
 
@@ -91,7 +96,8 @@ class ImageFolder(Source):
             if image.size != (width, height):
                 raise InputError(
                     f"{path}: all images must have the size of the first, {width} × {height}, got "
-                    f"{image.width} × {image.height}; pass image_size to scale and crop them"
+                    f"{image.width} × {image.height}; pass image_size (--image-size) to scale and "
+                    "crop them"
                 )
             pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.float32)
         pixels /= 255

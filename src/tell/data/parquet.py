@@ -9,7 +9,7 @@ from typing import Any
 
 from tell.data.chunks import Block, Choice, Chunk, no_rows, precision
 from tell.data.limits import decoding
-from tell.data.tables import TableSource, schema_precision
+from tell.data.tables import TableSource, schema_numbers, schema_precision
 
 # Bytes per column that are read ahead; a whole row group would not be bounded.
 _BUFFER = 1 << 16
@@ -35,7 +35,8 @@ class ParquetSource(TableSource):
         super().__init__(name, first, choice, n_rows=n_rows, chunk_rows=chunk_rows)
         for path, file in files[1:]:
             self.same_columns(list(file.schema_arrow.names), first, choice, str(path))
-        schemas = (file.schema_arrow for _, file in files)
+        schemas = [file.schema_arrow for _, file in files]
+        self.states_numbers = all(schema_numbers(schema, self.columns) for schema in schemas)
         self.dtype = precision(*(schema_precision(schema, self.columns) for schema in schemas))
 
     def _rows(self) -> Iterator[Chunk]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tell.data.chunks import Choice, Chunk, no_rows
-from tell.data.tables import TableSource, schema_precision
+from tell.data.tables import TableSource, schema_numbers, schema_precision
 from tell.exceptions import InputError
 
 
@@ -39,6 +39,7 @@ class RaySource(TableSource):
         self.dtype = schema_precision(schemas[0], self.columns)
         for schema in schemas:
             self._check(schema.names)
+        self.states_numbers = all(schema_numbers(schema, self.columns) for schema in schemas)
 
     def _check(self, names: list[str]) -> None:
         missing = sorted(set(self.wanted) - set(names))

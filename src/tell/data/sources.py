@@ -17,12 +17,13 @@ from tell.data.chunks import Choice, Chunk, Source, precision
 from tell.data.csv_files import CsvSource
 from tell.data.datasets import is_name, load
 from tell.data.images import ImageFolder, is_image_folder
+from tell.data.office_files import open_excel, open_json
 from tell.data.parquet import ParquetSource
 from tell.data.streams import IterableSource, LineSource, open_lines
 from tell.data.tables import ArrowSource, ArrowStream, FrameSource, frame_precision
 from tell.exceptions import DataUnavailableError, InputError, ParameterError
 
-__all__ = ["Chunk", "Source", "is_array_like", "open_source", "precision_of"]
+__all__ = ["Chunk", "Source", "is_array_like", "is_frame", "open_source", "precision_of"]
 
 Opener = Callable[[list[Path], str, Choice, int], Source]
 
@@ -46,7 +47,8 @@ def open_source(
     Parameters
     ----------
     data : array, sparse matrix, frame, Arrow table or reader, path, iterable of batches, or str
-        A path may name a .npy, .npz, .csv (also .gz), .tsv, .parquet or .ndjson file, a folder of
+        A path may name a .npy, .npz, .csv (also .gz), .tsv, .xlsx, .json, .parquet or .ndjson
+        file (encoding, delimiter and decimal sign of text are recognised), a folder of
         Parquet or CSV files, a folder of images (its sub-folders are the labels), or a glob such
         as ``"2024-*.parquet"``. A plain word is a named data set (``"digits"``); ``"-"`` is
         standard input with CSV or JSON lines. A generator or `DataLoader` gives batches ``X`` or
@@ -118,7 +120,7 @@ def precision_of(data: Any) -> np.dtype[Any]:
     >>> precision_of([[1, 2]]), precision_of(np.zeros((1, 2), np.uint8))
     (dtype('float64'), dtype('float32'))
     """
-    if _is_frame(data):
+    if is_frame(data):
         return frame_precision(data)
     kind = getattr(data, "dtype", None)
     if not isinstance(kind, np.dtype) and hasattr(data, "__array__"):
@@ -127,7 +129,8 @@ def precision_of(data: Any) -> np.dtype[Any]:
     return precision(kind) if usable else np.dtype(np.float64)
 
 
-def _is_frame(data: Any) -> bool:
+def is_frame(data: Any) -> bool:
+    """Tell whether `data` is a pandas or polars frame."""
     return _module(data) in ("pandas", "polars") and hasattr(data, "columns")
 
 
@@ -136,7 +139,7 @@ def _module(data: Any) -> str:
 
 
 def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
-    if _is_frame(data):
+    if is_frame(data):
         return FrameSource(data, choice, chunk_rows)
     if _module(data) == "pyarrow":
         stream = hasattr(data, "read_next_batch")
@@ -245,6 +248,8 @@ _TABLES: dict[str, Opener] = {
     ".pq": ParquetSource,
     ".csv": CsvSource,
     ".tsv": CsvSource,
+    ".xlsx": open_excel,
+    ".json": open_json,
     ".ndjson": open_lines,
     ".jsonl": open_lines,
 }

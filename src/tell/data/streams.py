@@ -180,7 +180,11 @@ class LineSource(TableSource):
         headless = replace(self._layout, has_header=False)
         try:
             yield from headless.parse(
-                io.BytesIO(lines), self.wanted, self.label, as_text=self.decoder is not None
+                io.BytesIO(lines),
+                self.wanted,
+                self.label,
+                as_text=self.decoder is not None,
+                carried=self.carried,
             )
         except pa.ArrowInvalid as error:
             reason = headless.first_mistake(io.BytesIO(lines), self.columns, first_row=start)

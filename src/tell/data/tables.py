@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,9 @@ from tell.exceptions import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# (rows, name for messages, number of the first row) → the numbers of these rows
-Decoder = Callable[["pa.RecordBatch", str, int], FloatArray]
+# (rows, name for messages, number of the first row) → the numbers of these rows, and which of them
+# stand for gaps where that is known.
+Decoder = Callable[["pa.RecordBatch", str, int], FloatArray | tuple[FloatArray, NDArray[np.bool_]]]
 
 
 class TableSource(Source):
@@ -35,6 +36,11 @@ class TableSource(Source):
 
     # Turns rows with text or gaps into numbers, in place of the strict reading; see preparation.py.
     decoder: Decoder | None = None
+    # Whether all chosen columns are numbers by their types; gaps may be among them.
+    states_numbers: bool = False
+    # Columns that are read beside the features, and who gets the rows of which they are part.
+    carried: Sequence[str] = ()
+    on_batch: Callable[[pa.RecordBatch], object] | None = None
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class TableSource(Source):
         chunk_rows: int = 65536,
         dtype: Any = np.float64,
     ) -> None:
+        self.available, self.named = list(available), named
         self.columns = choice.features(available, name)
         self.label = None if choice.label is None else str(choice.label)
         self.labelled = self.label is not None
@@ -61,8 +68,10 @@ class TableSource(Source):
 
     @property
     def wanted(self) -> list[str]:
-        """Columns to read: the features, then the label."""
-        return self.columns if self.label is None else [*self.columns, self.label]
+        """Columns to read: the features, then the label, then those that are carried along."""
+        label = [] if self.label is None else [self.label]
+        wanted = [*self.columns, *label]
+        return [*wanted, *(name for name in self.carried if name not in wanted)]
 
     def classes(self) -> NDArray[Any] | None:
         """Read the label column alone."""
@@ -98,22 +107,36 @@ class TableSource(Source):
         for batch in batches:
             for part in _split(batch, self.chunk_rows):
                 where = file or self.name
-                X = self._decode(part, where, row)
+                if self.on_batch is not None:
+                    self.on_batch(part)
+                X, filled = self._decode(part, where, row)
                 y = None if self.label is None else labels(part.column(self.label))
-                yield Chunk(X, y, start)
+                yield Chunk(X, y, start, filled=filled)
                 start += len(X)
                 row += len(X)
 
-    def _decode(self, part: pa.RecordBatch, where: str, row: int) -> FloatArray:
+    def _decode(
+        self, part: pa.RecordBatch, where: str, row: int
+    ) -> tuple[FloatArray, NDArray[np.bool_] | None]:
         if self.decoder is not None:
-            return self.decoder(part, where, row)
+            found = self.decoder(part, where, row)
+            return found if isinstance(found, tuple) else (found, None)
         X = _matrix(part, self.columns, self.dtype, where, row)
-        return finite(X, name=where, start=row, columns=self.columns)
+        return finite(X, name=where, start=row, columns=self.columns), None
 
 
 def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
+
+
+def schema_numbers(schema: pa.Schema, columns: Iterable[str]) -> bool:
+    """Tell whether these columns of an Arrow table are numbers by their types."""
+    import pyarrow as pa
+
+    types = dict(zip(schema.names, schema.types, strict=True))
+    plain = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
+    return all(any(test(types[column]) for test in plain) for column in columns)
 
 
 def schema_precision(schema: pa.Schema, columns: Iterable[str]) -> np.dtype[Any]:
@@ -164,7 +187,7 @@ def text_remedy(column: str) -> str:
     """Say what to do about a column of text, in the words of the library and of the command."""
     return (
         f"correct it, or fit without the column (drop=[{column!r}], --drop {column}), with it as "
-        f"the label (label={column!r}, --label {column}) or with its texts encoded (--one-hot)"
+        f"the label (label={column!r}, --label {column}) or prepared (prepare=True, --prepare)"
     )
 
 
@@ -196,6 +219,7 @@ class ArrowSource(TableSource):
             chunk_rows=chunk_rows,
         )
         self.dtype = schema_precision(table.schema, self.columns)
+        self.states_numbers = schema_numbers(table.schema, self.columns)
 
     def _rows(self) -> Iterator[Chunk]:
         batches = self._table.select(self.wanted).to_batches(max_chunksize=self.chunk_rows)
@@ -260,6 +284,8 @@ class FrameSource(TableSource):
             return self._frame[start : start + self.chunk_rows].select(self.wanted).to_arrow()
         rows = self._frame.iloc[start : start + self.chunk_rows]
         rows = rows.set_axis(list(map(str, rows.columns)), axis=1)[self.wanted]
+        if self.decoder is not None:
+            rows = _one_type_each(rows)
         try:
             return pa.Table.from_pandas(rows, preserve_index=False)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -267,3 +293,17 @@ class FrameSource(TableSource):
                 f"frame: columns must be numbers, but rows from {start} on hold mixed types "
                 f"({error}); convert or drop that column"
             ) from None
+
+
+def _one_type_each(rows: Any) -> Any:
+    """A pandas frame whose columns of objects hold text or None, whatever was mixed in them."""
+    objects = [
+        name
+        for name, kind in zip(rows.columns, rows.dtypes, strict=True)
+        if kind == np.dtype(object)
+    ]
+    if not objects:
+        return rows
+    return rows.assign(
+        **{name: rows[name].map(str).where(rows[name].notna(), None) for name in objects}
+    )

@@ -100,7 +100,8 @@ def fit_all_rows(
     Without `to_tol` these end where a step promises less than ten times `tol`, which a sample of
     the usual size does from the start.
     """
-    scaling = sample.scaling(model.geometry, model.standardize)
+    learned = model._prepared_scaling()
+    scaling = learned or sample.scaling(model.geometry, model.standardize)
     x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
     passes = _Passes(model, workers, scaling, _extent(sample, scaling))
     fit, history = None, []
@@ -113,6 +114,9 @@ def fit_all_rows(
         fit = fit.without_rows()
     sample.X = x = None  # type: ignore[assignment] # the labels may need the room
     passed = passes.descend(centers, model.tol if to_tol else ENOUGH * model.tol)
+    run = history[-1].get("run", 0) if history else 0
+    for entry in passed.history:
+        entry |= {"run": run, "kept": True}
     labels = np.concatenate(workers.each("labels", passes.task(passed.centers)))
     return FullFit(passed, scaling, labels, fit, history + passed.history)
 

@@ -21,6 +21,8 @@ from tell.exceptions import InputError, ParameterError
 Floats = NDArray[np.floating[Any]]
 SQUARES = (1e-30, 1e30)  # that float32 holds with all their digits
 
+FEW_ROWS = 4096  # that show what is typical of a column
+HIDDEN = 1e-9  # of a deviation: what spreads by less has been hidden by another value
 BLOCK_NUMBERS = 1 << 20  # that are scaled or summed at a time: 8 MB
 
 
@@ -58,7 +60,24 @@ class Scaling:
         if lost.any() and X.dtype == np.float32:  # those columns again in float64
             exact = mean[lost]
             variance[lost] = _mean(X[:, lost], weight, lambda rows: np.square(rows - exact))
-        return cls.from_moments(mean, variance, X.dtype)
+        hidden = ~(variance < np.finfo(np.float64).max)
+        if hidden.any():  # squares that no float holds
+            return cls.learn_huge(X, weight)
+        scaling = cls.from_moments(mean, variance, X.dtype)
+        check_visible(X, scaling)
+        return scaling
+
+    @classmethod
+    def learn_huge(cls, X: Any, weight: Floats | None) -> Scaling:
+        """Standardise columns whose squares overflow, about a power of two of their size."""
+        size = np.abs(X).max(axis=0).astype(np.float64)
+        unit = 2.0 ** np.floor(np.log2(np.where(size > 0, size, 1.0)))
+        mean = _mean(X, weight, lambda rows: rows / unit)
+        variance = _mean(X, weight, lambda rows: np.square(rows / unit - mean))
+        near = cls.from_moments(mean, variance, X.dtype)
+        scaling = cls(near.offset * unit, near.scale * unit)  # type: ignore[operator]
+        check_visible(X, scaling)
+        return scaling
 
     @classmethod
     def from_moments(cls, mean: Floats, variance: Floats, dtype: Any = np.float32) -> Scaling:
@@ -88,6 +107,25 @@ class Scaling:
         if self.scale is not None:
             points = points * self.scale
         return points if self.offset is None else points + self.offset
+
+
+def check_visible(X: NDArray[Any], scaling: Scaling) -> None:
+    """Refuse a cell so large that all others of its column would become the same number."""
+    if scaling.scale is None or len(X) < 3:
+        return
+    step = max(1, len(X) // FEW_ROWS)
+    few = X[::step].astype(np.float64)
+    middle = np.median(few, axis=0)
+    typical = np.median(np.abs(few - middle), axis=0)
+    for column in np.flatnonzero((typical > 0) & (typical < HIDDEN * scaling.scale)):
+        sizes = np.abs(X[:, column].astype(np.float64) - middle[column])
+        row = int(sizes.argmax())
+        raise InputError(
+            f"X must hold values of comparable size where columns are standardised, got "
+            f"{X[row, column]:g} in row {row}, column {column} (counting from 0), beside which all "
+            f"others, about {middle[column]:g} ± {typical[column]:.2g}, would be one; correct it, "
+            "or take its logarithm"
+        )
 
 
 def _mean(

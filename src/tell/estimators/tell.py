@@ -19,7 +19,7 @@ from sklearn.base import (
 )
 from sklearn.utils import ClassifierTags
 
-from tell.contract import AffineInput, Description, Reals, Run, unit
+from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
 from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, fit_centers
@@ -29,6 +29,7 @@ from tell.core.online import StreamState, grown, state_of, stream_state
 from tell.data.budget import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
+from tell.estimators.preparing import Prepare, open_rows, with_features
 from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.scaling import Floats, Scaling, as_rows, check_weights, join, to_rows
@@ -37,7 +38,6 @@ from tell.estimators.validation import (
     NotFittedError,
     check_finite,
     draw_seed,
-    open_rows,
     read_matrix,
     unchanged_on_error,
 )
@@ -55,7 +55,9 @@ WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
 NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
 
 
-class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class TELL(
+    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """k-means as the paper's cluster layer, for arrays, sparse matrices, files and streams.
 
     Parameters
@@ -87,6 +89,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         which rows between two clusters show it.
     standardize : bool, default=False
         Give each column mean 0 and deviation 1 first; the scaler is part of the model.
+    prepare : "auto", bool or TablePreparation, default="auto"
+        Whether a table (a frame, a CSV file, …) is read through a `TablePreparation`, which is then
+        part of the model: gaps filled, categories and numbers weighed alike. "auto" does so where a
+        table holds more than complete numbers; True for every table, as `tell fit` does. Arrays are
+        taken as they are.
     random_state : int, RandomState or None, default=None
         Seed. With a fixed number of threads the same seed gives the same bits on one machine.
     device : str, default="cpu"
@@ -116,19 +123,24 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Cluster of each row of the last `fit`; after `partial_fit`, of the last batch, as its rows
         were assigned when they were learned.
     loss_ : float
-        Mean clustering loss per row: squared distance to the own centre.
+        Mean clustering loss per row: squared distance to the own centre. After `partial_fit`, the
+        running mean over the latest rows; that of a batch alone is `stream_[-1]["loss"]`.
     n_iter_ : int
         Steps of the restart that won, over all samples.
     cluster_losses_ : ndarray of shape (k,)
         Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
     history_, runs_, stream_ : list of dict
-        One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024).
+        One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024). Steps of
+        all restarts (`run`) are there; those that led to the centres are `kept`.
     layer_ : ClusterLayer
         The same centres as a torch module.
     cluster_sizes_ : ndarray of shape (k,)
         Rows (or weight) behind each centre.
     mean_, scale_ : ndarray of shape (d,) or None
-        The scaler, where `standardize` is set.
+        The scaler, where `standardize` is set or a table was prepared.
+    preparation_ : tell.data.preparation.Preparation
+        How a table's columns became features, where that was needed. `n_features_in_` and
+        `feature_names_in_` are then those of the features.
 
     Notes
     -----
@@ -164,6 +176,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         half_life: float | None = None,
         temperature: float = 0.0,
         standardize: bool = False,
+        prepare: Prepare = "auto",
         random_state: Any = None,
         device: str = "cpu",
         memory: int | str = DEFAULT_MEMORY,
@@ -181,6 +194,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.half_life = half_life
         self.temperature = temperature
         self.standardize = standardize
+        self.prepare = prepare
         self.random_state = random_state
         self.device = device
         self.memory = memory
@@ -215,6 +229,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             seed = draw_seed(self.random_state)
             if self._by_workers(source):
                 self._fit_workers(source, sample_weight, seed)
+                self._forget_names()
                 return self
             with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
                 sample = read_sample(source, self._most_rows(source), seed, bar)
@@ -224,6 +239,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
                 warn_about(self, fit.counts, converged=fit.descent.converged)
             else:
                 self._fit_sample(source, sample, sample_weight, seed)
+            self._forget_names()
         return self
 
     def _by_workers(self, source: Source) -> bool:
@@ -256,7 +272,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self, X: Any, weight: Floats | None, seed: int, *, in_place: bool = False
     ) -> Fit:
         weight, factor = near_one(weight)
-        scaling = Scaling.learn(X, weight, self.geometry, self.standardize)
+        scaling = self._prepared_scaling() or Scaling.learn(
+            X, weight, self.geometry, self.standardize
+        )
         rows = to_rows(scaling.apply(X, in_place=in_place), weight, self.device)
         check_finite(self, X, rows)
         counted = rows
@@ -302,6 +320,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         counts = sums.totals.counts
         self.cluster_losses_ = per_cluster(sums.cluster_losses.numpy(), counts.numpy())
         warn_about(self, counts, converged=found.passed.converged, stacklevel=5)
+
+    def _prepared_scaling(self) -> Scaling | None:
+        """The weights of a table's features, where the model has a preparation."""
+        learned = getattr(self, "preparation_", None)
+        return None if learned is None else Scaling(learned.offset, learned.scale)
 
     def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
         check_rows(self, rows)
@@ -390,7 +413,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             self._state, rows, self.geometry, self.half_life
         )
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
-        self.loss_ = record["loss"]
+        self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
         self.labels_ = _labels(labels)
         if self._state.watch.drifting and not was_drifting:
             warnings.warn(
@@ -468,7 +491,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def mean_(self) -> Floats | None:
         """Column means of the scaler."""
         self._state  # noqa: B018 (an unfitted model has no such attribute)
-        return self._scaling.offset if self.standardize else None
+        return self._scaling.offset if self._scaling.scale is not None else None
 
     @property
     def scale_(self) -> Floats | None:
@@ -487,7 +510,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def centers_in_units(self) -> Floats:
         """Centres of shape (k, d) in the units of the data.
 
-        A direction has no length: on the sphere it is shown at the mean length of its rows.
+        A direction has no length: on the sphere it is drawn at the mean length of its rows. That is
+        a picture of the direction, not the mean of the members, whose values may be far from it:
+        what the members look like says `tell.explain`.
         """
         centers = self._fitted_state().centers.cpu().numpy().astype(np.float64)
         if self.geometry == "sphere":
@@ -543,7 +568,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def refit(self, X: Any, random_state: int) -> TELL:
         """A new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(X)
+        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
 
     # --- asking --------------------------------------------------------------------------------
 

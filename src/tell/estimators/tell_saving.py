@@ -13,6 +13,8 @@ from torch import Tensor
 
 from tell.core.assignment import Totals
 from tell.core.online import StreamState, Watch
+from tell.data.preparation import Preparation
+from tell.data.table_preparation import TablePreparation
 from tell.estimators.checks import check_options, is_usable
 from tell.estimators.scaling import Floats, Scaling
 from tell.exceptions import ModelFileError
@@ -77,12 +79,13 @@ def describe(model: TELL) -> dict[str, Any]:
     """Everything that is not a tensor, as plain JSON."""
     state = model._fitted_state()
     # `set_params` may ask the next fit for another number; the file is about this one.
-    options = model.get_params() | {"n_clusters": len(state.centers)}
+    options = model.get_params(deep=False) | {"n_clusters": len(state.centers)}
     if not isinstance(options["init"], str):
         options["init"] = np.asarray(options["init"]).tolist()
     options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
     if not isinstance(options["random_state"], int | None):
         options["random_state"] = None  # a generator's future draws do not belong to the model
+    options["prepare"] = kept_prepare(options["prepare"])
     learned = {name: getattr(model, name) for name in _PLAIN if hasattr(model, name)}
     if hasattr(model, "feature_names_in_"):
         learned["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
@@ -94,7 +97,27 @@ def describe(model: TELL) -> dict[str, Any]:
         "seen": state.seen,
         "revived_at": state.revived_at,
         "watch": asdict(state.watch),
+        "preparation": kept_preparation(model),
     }
+
+
+def kept_prepare(prepare: Any) -> Any:
+    """The parameter `prepare` as JSON: what it would learn for the next fit."""
+    return prepare.get_params() if isinstance(prepare, TablePreparation) else prepare
+
+
+def kept_preparation(model: Any) -> dict[str, Any] | None:
+    """What was learned of a table, as JSON."""
+    learned = getattr(model, "preparation_", None)
+    return None if learned is None else learned.to_json()
+
+
+def restore_preparation(model: Any, content: dict[str, Any] | None) -> None:
+    """Give a model its preparation back."""
+    if isinstance(model.prepare, dict):
+        model.prepare = TablePreparation(**model.prepare)
+    if content is not None:
+        model.preparation_ = Preparation.from_json(content)
 
 
 def tensors_of(model: TELL) -> dict[str, Tensor]:
@@ -145,6 +168,7 @@ def restore(model: TELL, saved: SavedModel) -> TELL:
 
 def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) -> TELL:
     model.set_params(**config["options"])
+    restore_preparation(model, config.get("preparation"))
     for name, value in config["learned"].items():
         if name not in (*_PLAIN, "feature_names_in_"):
             raise KeyError(name)

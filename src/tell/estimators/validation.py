@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import validate_data
 
 from tell.core.assignment import Rows
-from tell.data.sources import Source, is_array_like, open_source, precision_of
+from tell.data.sources import precision_of
 from tell.exceptions import InputError, TellError
 
 
@@ -27,46 +27,6 @@ class NotFittedError(TellError, sklearn.exceptions.NotFittedError):
 def draw_seed(random_state: Any) -> int:
     """One seed from a number, a generator or None (a new one each time)."""
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def open_rows(
-    estimator: BaseEstimator, X: Any, *, reset: bool, check: Callable[[Any], Any]
-) -> Source:
-    """Open rows for an estimator, which learns (`reset`) or expects its number of columns.
-
-    What scikit-learn can take in is checked by scikit-learn's rules, by `check`.
-    """
-    if is_array_like(X):
-        return open_source(check(X))
-    source = open_source(X)
-    if reset:
-        _take_columns(estimator, source)
-    else:
-        _check_columns(estimator, source)
-    return source
-
-
-def _take_columns(estimator: BaseEstimator, source: Source) -> None:
-    """Keep how many columns there are and what they are called."""
-    estimator.n_features_in_ = source.n_features
-    if source.feature_names is not None:
-        estimator.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
-    else:
-        vars(estimator).pop("feature_names_in_", None)
-
-
-def _check_columns(estimator: BaseEstimator, source: Source) -> None:
-    if source.n_features != estimator.n_features_in_:
-        raise InputError(
-            f"{source.name} must have {estimator.n_features_in_} columns as the model was fitted "
-            f"with, got {source.n_features}; choose the columns"
-        )
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is not None and source.feature_names not in (None, list(names)):
-        raise InputError(
-            f"{source.name} must have the columns {', '.join(map(str, names[:5]))}… in this "
-            "order, as the model was fitted with; choose them by name"
-        )
 
 
 def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool = True) -> Any:
@@ -107,7 +67,7 @@ def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
     kind = "NaN" if np.isnan(values[row, column]) else "infinity"
     return (
         f"X must hold finite numbers, got {kind} in row {row}, column {name} (counting from 0); "
-        "fill such values, for instance with sklearn.impute.SimpleImputer, or drop the rows"
+        "pass a frame, whose gaps are filled, fill such values, or drop the rows"
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tell.contract import Labels, Reals
+from tell.contract import Labels
+from tell.explanations.matrices import Matrix, stacked
 from tell.explanations.rows import Block
 from tell.explanations.view import Floats, Ints, ModelView
 
@@ -19,7 +20,7 @@ class Assigned:
     """Rows with their place among the centres; every array has one entry per row."""
 
     rows: Ints
-    X: Reals
+    X: Matrix
     y: Labels | None
     labels: Ints
     runner_up: Ints
@@ -38,7 +39,7 @@ class Assigned:
     def join(self, other: Assigned) -> Assigned:
         """These rows followed by those."""
         joined = ((name, [part, getattr(other, name)]) for name, part in self._parts())
-        return replace(self, **{name: np.concatenate(pair) for name, pair in joined})
+        return replace(self, **{name: stacked(pair) for name, pair in joined})
 
     def relative_to(self, reach: Floats) -> Assigned:
         """The same rows with clearness relative to `reach` (k,): 1 where the mean member lies."""
@@ -57,11 +58,15 @@ def assign(view: ModelView, block: Block) -> Assigned:
     margin / ‖Ω_j − Ω_k‖², the distance to the boundary relative to that of the centre: 0 on the
     boundary, 1 at the centre and beyond. Columns in which the centres agree do not change it.
     On the sphere noise keeps all rows far from the centre: there `relative_to` takes over.
+    Where clusters are given, a row may be nearer to another centre: its margin is below 0 then.
     """
-    squared = view.squared_distances(view.layer_rows(block.X))
+    squared = view.distances(block.X)
     order = np.argsort(squared, axis=1, kind="stable")
     here = np.arange(len(squared))
     own, next_best = order[:, 0], order[:, min(1, view.n_clusters - 1)]
+    if block.given is not None:
+        nearest, own = own, block.given
+        next_best = np.where(nearest == own, next_best, nearest)
     near, far = squared[here, own], squared[here, next_best]
     apart = view.squared_distances(view.centers)[own, next_best]
     clear = np.divide(far - near, apart, out=np.zeros_like(near), where=apart > 0)
@@ -73,5 +78,5 @@ def assign(view: ModelView, block: Block) -> Assigned:
         runner_up=next_best,
         distance=np.sqrt(near),
         margin=far - near,
-        clearness=np.minimum(clear, 1.0),
+        clearness=np.clip(clear, 0.0, 1.0),
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tell.exceptions import MissingDependencyError
 from tell.explanations.boundary import nearest_in_cell
-from tell.explanations.points import Change, Counterfactual
+from tell.explanations.points import Counterfactual
 from tell.explanations.view import EncodedInput, Floats, ModelView, Reals, unit
 
 #: Points on the line from the baseline to a row where gradients are taken: for a close look.
@@ -24,12 +22,11 @@ def encoded_reasons(
     j: int,
     k: int,
     target: int,
-    names: Sequence[str],
     baseline: Floats,
 ) -> tuple[Floats, float, Counterfactual | None]:
     """Attributions (d,), the baseline's margin, and the way of one row (d,) to cluster `target`."""
     amounts, rest = integrated_gradients(path, x[None], j, k, baseline)
-    found = None if j == k else decoded_counterfactual(view, path, x, target, names)
+    found = None if j == k else decoded_counterfactual(view, x, target)
     return amounts[0], rest, found
 
 
@@ -73,15 +70,13 @@ def integrated_gradients(
     return found.detach().cpu().numpy().astype(np.float64).reshape(len(X), -1), rest
 
 
-def decoded_counterfactual(
-    view: ModelView, path: EncodedInput, x: Reals, k: int, names: Sequence[str]
-) -> Counterfactual:
+def decoded_counterfactual(view: ModelView, x: Reals, k: int) -> Counterfactual:
     """From the embedding of a row (d,) to the boundary of cluster k, and on to its centre."""
     row = view.layer_rows(x[None])[0]
     reached = nearest_in_cell(view, row, k)
     distance = float(np.linalg.norm(reached - row))
     if not view.model.can_decode:
-        return Counterfactual(k, distance, distance, (), None)
+        return Counterfactual(k, distance, distance, (), None, None)
     ways = np.linspace(0, 1, PATH_STEPS // 2 + 1)[:, None]
     way = np.vstack(
         [row + ways * (reached - row), reached + ways[1:] * (view.centers[k] - reached)]
@@ -89,7 +84,4 @@ def decoded_counterfactual(
     way = unit(way) if view.on_sphere else way
     drawn = np.asarray(view.model.decode(way), np.float64).reshape(len(way), -1)
     length = float(np.linalg.norm(row)) or 1.0
-    here, there = drawn[0], drawn[PATH_STEPS // 2]
-    order = np.argsort(-np.abs(there - here) / path.spread, kind="stable")
-    changes = tuple(Change(names[f], int(f), float(here[f]), float(there[f])) for f in order)
-    return Counterfactual(k, distance, distance / length, changes, there, drawn)
+    return Counterfactual(k, distance, distance / length, (), None, drawn[PATH_STEPS // 2], drawn)

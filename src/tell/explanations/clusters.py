@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
+from scipy import sparse
 
 from tell.explanations.labels import main_label
+from tell.explanations.matrices import medians, taken
 from tell.explanations.members import Member, members, outliers
 from tell.explanations.scan import Scan
 from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
@@ -17,6 +19,8 @@ from tell.explanations.words import percent
 NAMED_EFFECT = 0.5
 #: At most this many features are named.
 N_NAMED = 3
+#: Words that tell what a cluster of texts is about.
+N_WORDS = 5
 #: In effect sizes a column varies by at least this share of its whole standard deviation: a column
 #: that is constant inside each cluster stands out most, but not infinitely.
 LEAST_SPREAD = 0.1
@@ -33,8 +37,8 @@ class FeatureFact:
     name, index : the column
     weight : entry of W_j − W̄, exact; for a deep model that of the decoded centres, in standard
         deviations of the data
-    value : the centre in the data's own units
     inside, outside : mean over the members, and over all other rows
+    median, deviation : of the members; the median is that of the sampled ones
     effect : (inside − outside) / pooled standard deviation, signed; the deviation counts as at
         least a tenth of that of the whole column
     """
@@ -42,9 +46,10 @@ class FeatureFact:
     name: str
     index: int
     weight: float
-    value: float
     inside: float
     outside: float
+    median: float
+    deviation: float
     effect: float
 
 
@@ -54,10 +59,15 @@ class ClusterFacts:
 
     Attributes
     ----------
+    name : what people call it, where they gave it a name
     cohesion : mean cosine of the members to their centre on the sphere, else mean distance
     nearest, nearest_distance, nearest_angle : the closest other centre (angle in degrees)
     confused_with, confused_share : the cluster its borderline members lean to, and their share
-    center : (d,) the centre in the data's own units; the members' mean if no decoder can draw it
+    mean, median, deviation : (d,) what the members look like, in the data's own units: mean and
+        standard deviation of all members, median of the sampled ones
+    center : (p,) what the model compares rows with: on the sphere a direction of unit length, whose
+        entries have no units; else a point among the rows as the model scales them
+    picture : (d,) the centre as the model draws it, for images; the members' mean if it cannot
     features : what sets it apart: those the summary names, then by |W_j − W̄|, strongest first
     effects : (d,) effect size of every column
     prototypes, borderline, outliers : nearest members, least clear ones, unusually far ones
@@ -65,6 +75,7 @@ class ClusterFacts:
     """
 
     index: int
+    name: str | None
     size: int
     share: float
     cohesion: float
@@ -73,7 +84,11 @@ class ClusterFacts:
     nearest_angle: float | None
     confused_with: int | None
     confused_share: float
+    mean: Floats
+    median: Floats
+    deviation: Floats
     center: Floats
+    picture: Floats = field(metadata={"json": False})
     features: tuple[FeatureFact, ...]
     effects: Floats
     prototypes: tuple[Member, ...]
@@ -88,16 +103,16 @@ def describe_clusters(
     view: ModelView, found: Scan, names: Sequence[str], *, is_image: bool, n_named: int = 8
 ) -> tuple[ClusterFacts, ...]:
     """Facts of all clusters from one scan; `names` has one entry per column."""
-    centers = centers_in_units(view, found)
-    contrast = _contrast(view, centers, found)
+    pictures = drawn_centers(view, found)
+    contrast = _contrast(view, pictures, found)
     return tuple(
-        _describe(view, found, names, j, centers[j], contrast[j], is_image, n_named)
+        _describe(view, found, names, j, pictures[j], contrast[j], is_image, n_named)
         for j in range(view.n_clusters)
     )
 
 
-def centers_in_units(view: ModelView, found: Scan) -> Floats:
-    """Centres (k, d) in the data's own units: undone scaler, decoded image, or members' mean."""
+def drawn_centers(view: ModelView, found: Scan) -> Floats:
+    """Centres (k, d) for the eye: scaling undone, decoded image, or the members' mean."""
     centers = view.model.centers_in_units()
     if centers is None:
         return found.moments.mean()
@@ -118,7 +133,7 @@ def _describe(
     found: Scan,
     names: Sequence[str],
     j: int,
-    center: Floats,
+    picture: Floats,
     contrast: Floats,
     is_image: bool,
     n_named: int,
@@ -127,14 +142,23 @@ def _describe(
     nearest, distance, angle = _neighbour(view, j)
     confused_with, confused_share = _confusion(found, j)
     label, label_share = _main_label(found, j)
-    effects, features = _features(found, names, j, center, contrast)
-    # Behind an encoder the weights come from a decoder, which may miss what the rows show.
-    named = name_features(features, by_weight=isinstance(view.path, AffineInput))
-    features = (*named, *(fact for fact in features if fact not in named))
+    columns = _columns(found, j, contrast)
+    if sparse.issparse(found.sample.X):
+        named = _telling_words(names, columns)
+    else:
+        strong = np.flatnonzero(np.abs(columns.effect) >= NAMED_EFFECT)
+        strong = strong[np.argsort(-np.abs(contrast[strong]), kind="stable")]
+        # Behind an encoder the weights come from a decoder, which may miss what the rows show.
+        by_weight = isinstance(view.path, AffineInput)
+        named = name_features(columns.facts(names, strong), by_weight=by_weight)
+    there = {fact.index for fact in named}
+    order = np.argsort(-np.abs(contrast), kind="stable")[: n_named + len(named)].tolist()
+    features = (*named, *columns.facts(names, [f for f in order if f not in there]))
     share = size / found.n_rows
-    facts = (share, None if is_image else named, label, label_share, confused_with)
+    facts = (share, None if is_image else named, label, label_share, _known_as(view, confused_with))
     return ClusterFacts(
         index=j,
+        name=view.names.get(j),
         size=size,
         share=share,
         cohesion=_cohesion(view, found, j),
@@ -143,9 +167,13 @@ def _describe(
         nearest_angle=angle,
         confused_with=confused_with,
         confused_share=confused_share,
-        center=center,
+        mean=columns.inside,
+        median=columns.median,
+        deviation=columns.deviation,
+        center=view.centers[j],
+        picture=picture,
         features=features[:n_named],
-        effects=effects,
+        effects=columns.effect,
         prototypes=members(found.nearest, j),
         borderline=members(found.unclear, j) if view.n_clusters > 1 else (),
         outliers=outliers(found, j),
@@ -172,13 +200,13 @@ def summarise(
     named: Sequence[FeatureFact] | None,
     label: str | None,
     label_share: float | None,
-    confused_with: int | None,
+    confused_with: str | None,
 ) -> str:
     """One line in plain language, made from the facts alone.
 
-    >>> alcohol = FeatureFact("alcohol", 0, 0.4, 13.7, 13.7, 12.6, 1.9)
-    >>> acid = FeatureFact("malic acid", 1, -0.2, 1.9, 1.9, 2.6, -0.7)
-    >>> summarise(0.34, [alcohol, acid], None, None, 2)
+    >>> alcohol = FeatureFact("alcohol", 0, 0.4, 13.7, 12.6, 13.8, 0.5, 1.9)
+    >>> acid = FeatureFact("malic acid", 1, -0.2, 1.9, 2.6, 1.8, 0.4, -0.7)
+    >>> summarise(0.34, [alcohol, acid], None, None, "cluster 2")
     'high alcohol, low malic acid; 34 % of rows; often confused with cluster 2'
     """
     if share == 0:
@@ -193,14 +221,43 @@ def summarise(
         parts.append(", ".join(words) or "close to the average in every feature")
     parts.append(f"{percent(share)} of rows")
     if confused_with is not None:
-        parts.append(f"often confused with cluster {confused_with}")
+        parts.append(f"often confused with {confused_with}")
     return "; ".join(parts)
 
 
-def _features(
-    found: Scan, names: Sequence[str], j: int, center: Floats, contrast: Floats
-) -> tuple[Floats, tuple[FeatureFact, ...]]:
-    """Effect sizes (d,), and all columns as facts, strongest |W_j − W̄| first."""
+def _known_as(view: ModelView, j: int | None) -> str | None:
+    return None if j is None else view.called(j)
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """All columns of one cluster: every array is (d,), named as in `FeatureFact`."""
+
+    weight: Floats
+    inside: Floats
+    outside: Floats
+    median: Floats
+    deviation: Floats
+    effect: Floats
+
+    def facts(self, names: Sequence[str], chosen: Iterable[int]) -> tuple[FeatureFact, ...]:
+        """The chosen columns as facts, in their order."""
+        values = [getattr(self, one.name) for one in fields(self)]
+        return tuple(FeatureFact(names[f], int(f), *(float(v[f]) for v in values)) for f in chosen)
+
+
+def _telling_words(names: Sequence[str], columns: _Columns) -> tuple[FeatureFact, ...]:
+    """Of sparse columns, words as a rule: those that add most to the members' score.
+
+    (W_j − W̄) times the members' mean is how much a column speaks, on average, for this cluster.
+    """
+    amounts = columns.weight * columns.inside
+    best = np.argsort(-amounts, kind="stable")[:N_WORDS]
+    return columns.facts(names, [f for f in best.tolist() if amounts[f] > 0])
+
+
+def _columns(found: Scan, j: int, contrast: Floats) -> _Columns:
+    """What the members look like in every column, and all other rows."""
     inside = np.arange(len(found.moments.sizes)) == j
     mean_in, var_in = found.moments.pooled(inside)
     mean_out, var_out = found.moments.pooled(~inside)
@@ -212,10 +269,10 @@ def _features(
         whole = _deviation(found)
         spread = np.maximum(spread, LEAST_SPREAD * whole)
         effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=whole > 0)
-    order = np.argsort(-np.abs(contrast), kind="stable")
-    columns = (contrast, center, mean_in, mean_out, effect)
-    facts = (FeatureFact(names[f], int(f), *(float(c[f]) for c in columns)) for f in order)
-    return effect, tuple(facts)
+    sampled = np.flatnonzero(found.sample.labels == j)
+    middle = medians(taken(found.sample.X, sampled)) if len(sampled) else mean_in
+    deviation = np.where(_deviation(found) > 0, np.sqrt(var_in), 0.0)
+    return _Columns(contrast, mean_in, mean_out, middle, deviation, effect)
 
 
 def _deviation(found: Scan) -> Floats:

@@ -8,19 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
+from tell.adapter import is_pipeline, unchained
 from tell.contract import Labels, Reals
 from tell.explanations.clusters import ClusterFacts, describe_clusters
+from tell.explanations.counterfactual import Columns, learn_columns
+from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
 from tell.explanations.labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project
+from tell.explanations.matrices import Matrix, compressed, stacked
 from tell.explanations.plain import as_plain
 from tell.explanations.points import PointFacts, describe_point
+from tell.explanations.profiles import Profile, describe_profiles
 from tell.explanations.quality import QualityFacts, measure_quality
-from tell.explanations.rows import in_columns_of, open_rows
+from tell.explanations.remarks import remarks
+from tell.explanations.rows import Rows, in_columns_of, open_rows
 from tell.explanations.scan import Scan, scan
+from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.transparency import ModelFacts, describe_model
 from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_model
 
@@ -56,8 +65,8 @@ class SampleFacts:
     map: Floats | None
     map_centers: Floats | None
     map_method: str | None
-    values: Reals = field(metadata={"json": False})
-    embedding: Floats = field(metadata={"json": False})
+    values: Matrix = field(metadata={"json": False})
+    embedding: Matrix = field(metadata={"json": False})
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +81,17 @@ class LabelTable:
     counts: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """All facts; `report` and the plots draw them, `to_json` writes them down."""
+    """All facts; `report` and the plots draw them, `to_json` writes them down.
+
+    `structure` says first whether there is anything to explain, `remarks` what is easily
+    overlooked, `row_names` what the rows that are shown are called.
+    """
 
     data: DataFacts
+    structure: Structure | None
+    remarks: tuple[str, ...]
     model: ModelFacts
     clusters: tuple[ClusterFacts, ...]
     points: tuple[PointFacts, ...]
@@ -84,7 +99,40 @@ class Explanation:
     quality: QualityFacts | None
     scores: Mapping[str, float] | None
     label_table: LabelTable | None
+    profiles: tuple[Profile, ...]
+    row_names: Mapping[int, str]
     made: Mapping[str, str]
+
+    def by_size(self) -> list[ClusterFacts]:
+        """The clusters, largest first."""
+        return sorted(self.clusters, key=lambda one: -one.size)
+
+    def cluster_title(self, j: int) -> str:
+        """A cluster's number, and its name where it has one."""
+        name = self.clusters[j].name
+        if name is None or name.startswith("cluster "):  # a label that was a number
+            return name or f"cluster {j}"
+        return f"{j} {name}"
+
+    def row_title(self, row: int) -> str:
+        """What a row is called, or its number."""
+        return self.row_names.get(row, f"Row {row}")
+
+    def __repr__(self) -> str:
+        from tell.explanations.frames import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from tell.explanations.frames import as_html
+
+        return as_html(self)
+
+    def to_frame(self, table: str = "clusters") -> Any:
+        """A pandas frame of "clusters", "members", "points" or "profiles"."""
+        from tell.explanations.frames import to_frame
+
+        return to_frame(self, table)
 
     def to_dict(self) -> dict[str, object]:
         """Plain lists, numbers and texts, ready for JSON."""
@@ -106,6 +154,9 @@ def explain(
     rows: Iterable[int] = (),
     shape: tuple[int, ...] | None = None,
     feature_names: Sequence[str] | None = None,
+    ids: Sequence[object] | None = None,
+    profile: object = None,
+    fixed: Iterable[str] = (),
     map_method: str | None = "tsne",
     quality: bool = True,
     sample_size: int = 5000,
@@ -116,7 +167,10 @@ def explain(
 
     Parameters
     ----------
-    model : TELL, DeepTELL, or any fitted model with `cluster_centers_` and `predict`
+    model : TELL, DeepTELL, any fitted model with `cluster_centers_` and `predict`, a fitted
+        scikit-learn `Pipeline` that ends in one, a mixture, a clusterer that keeps `labels_`, or
+        the labels (n,) themselves. Where there are only labels, the means of their rows take the
+        place of centres, and the agreement says how often a row is nearest to its own.
     X : array of shape (n, d), or anything `tell.data.sources.open_source` reads, in chunks
     y : array of shape (n,), optional
         Known labels, only to name and score the clusters. A source may bring its own.
@@ -124,6 +178,12 @@ def explain(
         largest clusters and the most typical row of the largest
     shape : shape of one image, (h, w) or (c, h, w), when rows are flattened images
     feature_names : names of the columns, when X and model have none
+    ids : sequence of shape (n,), optional
+        What rows are called in the report: ids, texts, file names. Default: the index of a frame
+        unless it merely counts.
+    profile : frame or mapping of names to columns (n,), optional
+        Columns that were not clustered, to describe the clusters by.
+    fixed : names of columns that may not change where a row is moved to another cluster
     map_method : "tsne", "pca" or None for no map
     quality : whether to measure the explanations themselves (refits a linear model a few times)
     sample_size : rows in the seeded sample behind map, margins and quality
@@ -150,28 +210,94 @@ def explain(
     >>> bool(abs(sum(c.amount for c in point.contributions) - point.margin) < 1e-5)
     True
     """
+    ids = _ids(X, ids)
+    model, table, feature_names = _opened(model, X, y, feature_names)
     view = view_model(model)
-    table = open_rows(in_columns_of(model, X), y)
     view.check_columns(table.n_features)
     shape = shape or table.shape or _input_shape(view)
     chosen = tuple(dict.fromkeys(int(row) for row in rows))
     visible = bool(verbose)
     found = scan(
-        view, table, chosen=chosen, sample_size=sample_size, seed=random_state, visible=visible
+        view,
+        table,
+        chosen=chosen,
+        sample_size=sample_size,
+        seed=random_state,
+        visible=visible,
+        keep_labels=profile is not None,
     )
     data = _describe_data(view, table.name, table.feature_names, feature_names, shape, found)
     clusters = describe_clusters(view, found, data.feature_names, is_image=shape is not None)
     scores, label_table = _against_labels(found)
+    columns = _columns(table, found, data, fixed)
+    points = _points(view, found, data, clusters, chosen, columns, ids)
+    image = shape is not None
+    profiles = (
+        () if profile is None else describe_profiles(profile, found.all_labels, len(clusters))
+    )
     return Explanation(
         data=data,
+        structure=judge_structure(view, found.sample, columns, random_state) if quality else None,
+        remarks=() if image else remarks(view, found, clusters, data.feature_names),
         model=describe_model(view, found),
         clusters=clusters,
-        points=_points(view, found, data, clusters, chosen),
+        points=points,
         sample=_sample(view, found, map_method, random_state, visible),
         quality=_quality(view, found, data, random_state) if quality else None,
         scores=scores,
         label_table=label_table,
+        profiles=profiles,
+        row_names=_row_names(ids, clusters, points, found),
         made=_made(random_state, sample_size),
+    )
+
+
+def _opened(
+    model: object, X: Any, y: ArrayLike | None, names: Sequence[str] | None
+) -> tuple[object, Rows, Sequence[str] | None]:
+    """A model under the contract, the rows it knows, and their names, from whatever was given."""
+    if is_pipeline(model):
+        model, X, found = unchained(model, X, scale=not sparse.issparse(X))
+        names = found if names is None else names
+    labels = labels_of(model, X)
+    if labels is None:
+        return model, open_rows(in_columns_of(model, X), y), names
+    numbers, titles = number_labels(labels)
+    rows = open_rows(X, y, given=numbers)
+    return model_of_rows(rows, numbers, titles, kind_of(model)), rows, names
+
+
+def _ids(X: Any, ids: Sequence[object] | None) -> Sequence[object] | None:
+    """What rows are called: as given, or the index of a frame where it tells more than a number."""
+    if ids is not None:
+        return ids
+    index = getattr(X, "index", None)
+    return None if callable(index) or type(index).__name__ in ("NoneType", "RangeIndex") else index
+
+
+def _row_names(
+    ids: Sequence[object] | None,
+    clusters: tuple[ClusterFacts, ...],
+    points: tuple[PointFacts, ...],
+    found: Scan,
+) -> dict[int, str]:
+    """Names of the rows that are shown, those of the map included."""
+    if ids is None:
+        return {}
+    shown = {one.row for c in clusters for one in (*c.prototypes, *c.borderline, *c.outliers)}
+    shown |= {point.row for point in points} | set(found.sample.rows.tolist())
+    return {row: str(ids[row]) for row in sorted(shown) if row < len(ids)}
+
+
+def _columns(rows: Rows, found: Scan, data: DataFacts, fixed: Iterable[str]) -> Columns:
+    return learn_columns(
+        data.feature_names,
+        found.sample.X,
+        found.moments.low,
+        found.moments.high,
+        found.moments.whole,
+        groups=rows.groups,
+        fixed=fixed,
     )
 
 
@@ -205,10 +331,13 @@ def _points(
     data: DataFacts,
     clusters: tuple[ClusterFacts, ...],
     chosen: tuple[int, ...],
+    columns: Columns,
+    ids: Sequence[object] | None,
 ) -> tuple[PointFacts, ...]:
     picked = [(row, found.chosen[row]) for row in chosen] or _default_points(clusters)
     loss = float(found.moments.squared.sum() / found.n_rows) or 1.0
     baseline = _mean_row(found)
+    typical = {c.index: c.prototypes[0].values for c in clusters if c.prototypes}
     return tuple(
         describe_point(
             view,
@@ -218,7 +347,11 @@ def _points(
             typical_loss=loss,
             reach=found.reach,
             baseline=baseline,
+            columns=columns,
+            members=typical,
+            called=None if ids is None or row >= len(ids) else str(ids[row]),
             label=found.known_label(row),
+            given=found.given.get(row),
             is_image=data.shape is not None,
         )
         for row, values in picked
@@ -237,11 +370,12 @@ def _sample(
     view: ModelView, found: Scan, method: str | None, seed: int, visible: bool
 ) -> SampleFacts:
     part = found.sample
-    Z = view.layer_rows(part.X)
+    Z = view.placed(part.X)
     places: tuple[Floats | None, Floats | None] = (None, None)
     if method is not None:
-        method = fitting_method(np.vstack([Z, view.centers]), method)
-        places = project(Z, view.centers, method=method, seed=seed, visible=visible)
+        flat, centers = _on_main_axes(Z, view.centers, seed)
+        method = fitting_method(np.vstack([flat, centers]), method)
+        places = project(flat, centers, method=method, seed=seed, visible=visible)
     return SampleFacts(
         rows=part.rows,
         labels=part.labels,
@@ -255,6 +389,14 @@ def _sample(
         values=part.X,
         embedding=Z,
     )
+
+
+def _on_main_axes(Z: Matrix, centers: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Sparse rows and centres on the main axes of both; dense ones as they are."""
+    if not sparse.issparse(Z):
+        return Z, centers
+    together = compressed(stacked([Z, sparse.csr_array(centers)]), seed)
+    return together[: Z.shape[0]], together[Z.shape[0] :]
 
 
 def _known(y: Labels | None) -> tuple[str | None, ...] | None:

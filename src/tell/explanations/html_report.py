@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 
 import numpy as np
 
-from tell.contract import Reals
+from tell.contract import Reals, Run
 from tell.exceptions import MissingDependencyError
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
@@ -30,8 +30,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 MAX_HOVER_COLUMNS = 30
 #: Known labels are tabled by cluster up to this many of either.
 MAX_LABELS = 50
-#: Rules of the surrogate tree are shown when most rows that fit are members.
-MIN_PRECISION = 0.6
+#: Features of the heat map: those that differ most between the clusters.
+MAX_HEAT = 24
 
 # What the numbers of a training record are called.
 _CURVES = {
@@ -119,7 +119,12 @@ def render_report(
         figures=_figure_sheet(facts),
         hover=_hover_sheet(facts),
         heat=_heat_maps(facts),
-        rules={rule.cluster: rule for rule in _rules(facts)},
+        rules=_rules(facts),
+        heat_columns=_heat_columns(facts),
+        title_of=facts.cluster_title,
+        levels_index=lambda profile, level: profile.levels.index(level),
+        more_loss=_more_loss(facts),
+        row_title=facts.row_title,
         curves=_curves(facts),
         max_labels=MAX_LABELS,
         map_data=_map_data(facts, colors),
@@ -158,7 +163,9 @@ def _headline(facts: Explanation) -> str:
         return "A single cluster holds all rows: there is no boundary to explain."
     there = [cluster for cluster in facts.clusters if cluster.size]
     largest = max(there, key=lambda cluster: cluster.size)
-    text = f"The largest cluster, {largest.index}, holds {percent(largest.share)} of the rows."
+    name = "" if largest.name is None else f" ({largest.name})"
+    share = percent(largest.share)
+    text = f"The largest cluster, {largest.index}{name}, holds {share} of the rows."
     hardest = max(there, key=lambda cluster: cluster.confused_share)
     if hardest.confused_with is not None:
         text += (
@@ -173,11 +180,37 @@ def _made(facts: Explanation, command: str | None) -> dict[str, str]:
     return made | ({"Command": command} if command else {}) | dict(facts.made)
 
 
-def _rules(facts: Explanation) -> tuple[Rule, ...]:
+def _rules(facts: Explanation) -> dict[int, list[Rule]]:
+    """The rules of the tree by cluster: all of those whose agreement is stated."""
     surrogate = facts.quality.surrogate if facts.quality else None
     if surrogate is None or facts.data.shape is not None:
-        return ()
-    return tuple(rule for rule in surrogate.rules if rule.precision >= MIN_PRECISION)
+        return {}
+    found: dict[int, list[Rule]] = {cluster.index: [] for cluster in facts.clusters}
+    for rule in surrogate.rules:
+        found[rule.cluster].append(rule)
+    return found
+
+
+def _more_loss(facts: Explanation) -> Callable[[Run], str]:
+    """How much larger the loss of a restart was than that of the one that was kept."""
+    kept = next((run.loss for run in facts.model.runs if run.chosen), None)
+
+    def text(run: Run) -> str:
+        if not kept:
+            return "larger"
+        more = run.loss / kept - 1
+        return f"{100 * more:.2g} % larger" if more >= 1e-6 else "the same"
+
+    return text
+
+
+def _heat_columns(facts: Explanation) -> list[int]:
+    """Columns of a table in which clusters differ most, strongest first."""
+    if facts.data.shape is not None or len(facts.clusters) < 2:
+        return []
+    strongest = np.abs(np.array([cluster.effects for cluster in facts.clusters])).max(axis=0)
+    order = np.argsort(-strongest, kind="stable")[:MAX_HEAT]
+    return [int(f) for f in order if strongest[f] > 0]
 
 
 def _hover_sheet(facts: Explanation) -> Sheet | None:
@@ -193,14 +226,14 @@ def _figure_sheet(facts: Explanation) -> Sheet | None:
         return None
     rows: dict[Hashable, Reals] = {}
     for cluster in facts.clusters:
-        rows["center", cluster.index] = cluster.center
+        rows["center", cluster.index] = cluster.picture
         for one in (*cluster.prototypes, *cluster.borderline, *cluster.outliers):
             rows["row", one.row] = one.values
     for point in facts.points:
         rows["row", point.row] = point.values
         found = point.counterfactual
-        if found is not None and found.values is not None:
-            rows["reached", point.row] = found.values
+        if found is not None and found.boundary is not None:
+            rows["reached", point.row] = found.boundary
         if found is not None and found.path is not None:
             rows |= {("path", point.row, i): step for i, step in enumerate(found.path)}
     return make_sheet(rows, facts.data.shape)
@@ -232,6 +265,7 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, object] | None
     names = sorted({name for name in sample.known or () if name is not None})
     number: dict[str | None, int] = {name: i for i, name in enumerate(names)}
     table = facts.data.shape is None and facts.data.n_features <= MAX_HOVER_COLUMNS
+    titles = [facts.row_title(int(row)) for row in sample.rows]
     return {
         "colors": colors,
         "labelColors": cluster_colors(len(names)),
@@ -240,6 +274,8 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, object] | None
         "places": places[: len(sample.rows)].tolist(),
         "centers": places[len(sample.rows) :].tolist(),
         "rows": sample.rows.tolist(),
+        "titles": titles,
+        "names": [facts.cluster_title(cluster.index) for cluster in facts.clusters],
         "cluster": sample.labels.tolist(),
         "runnerUp": sample.runner_up.tolist(),
         "clear": np.round(100 * sample.clearness).astype(int).tolist(),

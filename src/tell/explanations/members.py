@@ -9,6 +9,7 @@ import numpy as np
 from tell.contract import Reals
 from tell.explanations.assigned import Assigned
 from tell.explanations.labels import label_texts
+from tell.explanations.matrices import dense
 from tell.explanations.scan import Scan
 
 
@@ -34,7 +35,7 @@ def _member(part: Assigned, place: int) -> Member:
     """One row of `part` as a fact."""
     return Member(
         row=int(part.rows[place]),
-        values=part.X[place],
+        values=dense(part.X[[place]])[0],
         distance=float(part.distance[place]),
         margin=float(part.margin[place]),
         clearness=float(part.clearness[place]),

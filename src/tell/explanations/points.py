@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tell.explanations.assigned import assign
 from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_other
+from tell.explanations.counterfactual import Change, Columns, printed_change
 from tell.explanations.rows import Block
 from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
-from tell.explanations.words import percent, short
+from tell.explanations.words import counted, percent
 
 #: How contributions were found.
 EXACT, ATTRIBUTED = "exact", "integrated gradients"
+#: Changes that a sentence names; the tables list all.
+MOST_TOLD = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,26 +31,20 @@ class Contribution:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
-    """One feature of a counterfactual, in the data's own units."""
-
-    name: str
-    index: int
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, eq=False)
 class Counterfactual:
-    """The smallest change that takes a row to the boundary of another cluster.
+    """What would move a row to another cluster.
 
     Attributes
     ----------
-    cluster : the cluster that is reached: the one whose boundary is nearest, which need not be the
-        one whose centre is
-    distance : length of the change in the layer's space, and `relative` to the row's length
-    changes : all features, strongest change first; for a deep model as the decoder draws them
-    values : (d,) the changed row in the data's own units; None if the model cannot draw it
+    cluster : the cluster that is reached: as a rule the one whose boundary is nearest, which need
+        not be the one whose centre is
+    distance : length of the shortest way to its boundary in the layer's space, and `relative` to
+        the row's length
+    changes : few columns with values as they are printed, which move the row: the model was asked.
+        Empty for images, and where no change of the columns that may change was found
+    values : (d,) the row with these changes; None if there are none
+    boundary : (d,) the nearest point that belongs to the other cluster, in the data's own units, as
+        the decoder draws it where there is one; None if the model cannot draw it
     path : (steps, d) decoded rows from this row over the boundary to the other centre (deep)
     """
 
@@ -56,6 +53,7 @@ class Counterfactual:
     relative: float
     changes: tuple[Change, ...]
     values: Floats | None
+    boundary: Floats | None
     path: Floats | None = None
 
 
@@ -65,6 +63,7 @@ class PointFacts:
 
     Attributes
     ----------
+    row, name : its number in the data, counted from 0, and what people call it, where known
     assignment : (k,) what the model uses: one-hot at temperature 0
     attention : (k,) softmax of minus the squared distance over `attention_temperature`
     squared_distances : (k,) to every centre
@@ -78,6 +77,7 @@ class PointFacts:
     """
 
     row: int
+    name: str | None
     values: Reals
     label: str | None
     cluster: int
@@ -123,7 +123,7 @@ def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Int
 
 
 def affine_reasons(
-    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int, names: Sequence[str]
+    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int
 ) -> tuple[Floats, Counterfactual | None]:
     """Exact contributions (d,) to j against k, and the way of one row (d,) to cluster `target`."""
     amounts = margin_contributions(view, view.layer_rows(x[None]), j, k)[0]
@@ -133,14 +133,36 @@ def affine_reasons(
     length = float(np.linalg.norm(row)) or 1.0
     reached = just_inside(view, path, nearest_in_cell(view, row, target), target, length)
     after = path.undo(reached[None])[0]
-    order = np.argsort(-np.abs(reached - row), kind="stable")
-    changes = tuple(Change(names[f], int(f), float(x[f]), float(after[f])) for f in order)
     distance = float(np.linalg.norm(reached - row))
-    return amounts, Counterfactual(target, distance, distance / length, changes, after)
+    return amounts, Counterfactual(target, distance, distance / length, (), None, after)
+
+
+def with_changes(
+    view: ModelView,
+    found: Counterfactual,
+    x: Reals,
+    own: int,
+    names: Sequence[str],
+    columns: Columns,
+    member: Reals | None,
+) -> Counterfactual:
+    """Add the change that is printed: for tables, whose columns people can read."""
+    row = np.asarray(x, np.float64)
+    if view.predict(row[None])[0] != own:  # a label that was given: the model answers otherwise
+        return found
+    step = None if found.path is None else found.path[len(found.path) // 2] - found.path[0]
+    there = None if member is None else np.asarray(member, np.float64)
+    change = printed_change(view, row, own, found.cluster, names, columns, member=there, step=step)
+    if change is None:
+        return found
+    values, cluster, changes = change
+    return replace(found, cluster=cluster, changes=changes, values=values)
 
 
 def contributions(names: Sequence[str], x: Reals, amounts: Floats) -> tuple[Contribution, ...]:
     """Amounts (d,) as facts, strongest first."""
+    # What is left of parts that cancel is rounding, not a reason.
+    amounts = np.where(np.abs(amounts) > 1e-12 * np.abs(amounts).max(initial=0.0), amounts, 0.0)
     order = np.argsort(-np.abs(amounts), kind="stable")
     return tuple(Contribution(names[f], int(f), float(x[f]), float(amounts[f])) for f in order)
 
@@ -154,15 +176,22 @@ def describe_point(
     typical_loss: float,
     reach: Floats,
     baseline: Floats,
+    columns: Columns,
+    members: Mapping[int, Reals],
+    called: str | None = None,
     label: str | None = None,
+    given: int | None = None,
     is_image: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,).
 
-    `typical_loss` is the temperature of the soft view at τ = 0, `reach` (k,) that of `Scan`, and
-    `baseline` the row at which the attribution of a deep model starts.
+    `typical_loss` is the temperature of the soft view at τ = 0, `reach` (k,) that of `Scan`,
+    `baseline` the row at which the attribution of a deep model starts, `columns` what values may
+    change, and how, and `members` the most typical row of each cluster. `called` is what people
+    call the row, `given` its cluster where that was given.
     """
-    placed = assign(view, Block(x[None], None, np.array([row]))).relative_to(reach)
+    own = None if given is None else np.array([given])
+    placed = assign(view, Block(x[None], None, np.array([row]), own)).relative_to(reach)
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
     squared = view.squared_distances(view.layer_rows(x[None]))[0]
     target = nearest_other(view, squared, j, default=k)
@@ -171,15 +200,18 @@ def describe_point(
         from tell.explanations.attribution import encoded_reasons
 
         method = ATTRIBUTED
-        amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, names, baseline)
+        amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, baseline)
     else:
-        amounts, found = affine_reasons(view, view.path, x, j, k, target, names)
+        amounts, found = affine_reasons(view, view.path, x, j, k, target)
+    if found is not None and not is_image:
+        found = with_changes(view, found, x, j, names, columns, members.get(target))
     reasons = contributions(names, x, amounts)
     total = sum(one.amount for one in reasons)
     clearness = float(placed.clearness[0])
     temperature = view.temperature or typical_loss
     return PointFacts(
         row=row,
+        name=called,
         values=x,
         label=label,
         cluster=j,
@@ -195,7 +227,7 @@ def describe_point(
         baseline_margin=rest,
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
-        summary=_summary(row, j, k, clearness, reasons, found, is_image, method == EXACT),
+        summary=_summary(view, called or f"Row {row}", j, k, clearness, reasons, found, is_image),
     )
 
 
@@ -214,30 +246,37 @@ def attention(squared: Floats, temperature: float) -> Floats:
 
 
 def _summary(
-    row: int,
+    view: ModelView,
+    who: str,
     j: int,
     k: int,
     clearness: float,
     reasons: Sequence[Contribution],
     found: Counterfactual | None,
     is_image: bool,
-    exact: bool,
 ) -> str:
     if found is None:
-        return f"Row {row} is in cluster {j}, the only one."
-    place = f"Row {row} is in cluster {j}, {percent(clearness)} clear of cluster {k}"
+        return f"{who} is in {view.called(j)}, the only one."
+    place = f"{who} is in {view.called(j)}, {percent(clearness)} clear of {view.called(k)}"
     if is_image:
         return f"{place}."
     speak = " and ".join(one.name for one in reasons[:2] if one.amount > 0)
     against = next((one.name for one in reasons if one.amount < 0), None)
     because = f", because of {speak}" if speak else ""
     despite = f", despite {against}" if against else ""
-    moves = found.changes[:2]
-    ways = " and ".join(f"{one.name} {short(one.before)} → {short(one.after)}" for one in moves)
-    there = " there" if found.cluster == k else f", to cluster {found.cluster},"
-    how = f"The smallest change that moves it{there} begins with"
-    if not exact:
-        boundary = "boundary" if found.cluster == k else f"boundary of cluster {found.cluster}"
-        how = f"On the {boundary} the decoder draws, instead of what it makes of this row,"
-    change = f" {how} {ways}." if ways else ""
-    return f"{place}{because}{despite}.{change}"
+    return f"{place}{because}{despite}.{_way_out(view, found, k)}"
+
+
+def _way_out(view: ModelView, found: Counterfactual, k: int) -> str:
+    if not found.changes:
+        return ""
+    moves = [f"{one.name} {' → '.join(one.text())}" for one in found.changes]
+    more = counted(len(moves) - MOST_TOLD, "further change")
+    rest = "" if len(moves) <= MOST_TOLD else f" and {more}"
+    ways = _joined(moves) if not rest else ", ".join(moves[:MOST_TOLD]) + rest
+    there = "there" if found.cluster == k else f"to {view.called(found.cluster)}"
+    return f" It moves {there} with {ways}."
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

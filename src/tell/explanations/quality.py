@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tell.explanations.assigned import Assigned
+from tell.explanations.matrices import dense
 from tell.explanations.points import margin_contributions
 from tell.explanations.stability import Stability, measure_stability
 from tell.explanations.surrogate import Surrogate, fit_surrogate
@@ -18,6 +20,8 @@ from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
 REMOVED = 3
 #: Rows tried where every reason takes many gradients through an encoder.
 ATTRIBUTED_ROWS = 32
+#: Rows of a sparse matrix that are made dense for it: they may have many columns.
+SPARSE_ROWS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +94,14 @@ def measure_faithfulness(
         return None
     exact = isinstance(view.path, AffineInput)
     limit = max_rows if exact else ATTRIBUTED_ROWS
+    if sparse.issparse(sample.X):
+        limit = SPARSE_ROWS
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:limit])
     part = sample.take(few[sample.margin[few] > 0])
     if not len(part):
         return None
+    part = replace(part, X=dense(part.X))
     amounts, neutral = _claims(view, part, baseline)
     half, twentieth = (max(1, amounts.shape[1] // part) for part in (2, 20))
     count = min(REMOVED, half) if exact else twentieth

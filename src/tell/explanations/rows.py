@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.contract import Ints
+from tell.data.arrays import SparseSource
 from tell.data.sources import Source, open_source
+from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
 from tell.explanations.labels import as_labels
+from tell.explanations.matrices import Matrix
 
 BLOCK_ROWS = 4096
 
 
 class Block(NamedTuple):
-    """Rows X (n, d), their known labels (n,) or None, and their numbers in the data (n,)."""
+    """Rows X (n, d), their known labels (n,) or None, and their numbers in the data (n,).
 
-    X: NDArray[Any]
+    `given` (n,) are the clusters of the rows, where they were given and not found by a model.
+    """
+
+    X: Matrix
     y: NDArray[Any] | None
     numbers: NDArray[np.int64]
+    given: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A source, and labels that were given beside it."""
+    """A source, known labels that came beside it, and clusters that were given for its rows."""
 
     source: Source
     y: NDArray[Any] | None
+    given: Ints | None = None
 
     @property
     def name(self) -> str:
@@ -45,22 +54,45 @@ class Rows:
         return None if names is None else tuple(map(str, names))
 
     @property
+    def groups(self) -> Mapping[str, tuple[int, ...]] | None:
+        """Features that belong to one column of the data, where the source knows it."""
+        found = getattr(self.source, "feature_groups", None)
+        return None if found is None else {str(k): tuple(map(int, v)) for k, v in found.items()}
+
+    @property
     def shape(self) -> tuple[int, ...] | None:
         """Shape of one image; None where rows are no images."""
         return tuple(self.source.shape) if len(self.source.shape) > 1 else None
 
     def blocks(self) -> Iterator[Block]:
         """All rows from the first, in blocks of at most `BLOCK_ROWS`."""
-        for chunk in self.source.chunks():
-            labels = chunk.y if self.y is None else self.y[chunk.numbers]
-            for low in range(0, len(chunk), BLOCK_ROWS):
+        for X, y, numbers in self._chunks():
+            labels = y if self.y is None else self.y[numbers]
+            for low in range(0, len(numbers), BLOCK_ROWS):
                 part = slice(low, low + BLOCK_ROWS)
                 known = None if labels is None else labels[part]
-                yield Block(chunk.X[part], known, chunk.numbers[part])
+                given = None if self.given is None else self.given[numbers[part]]
+                yield Block(X[part], known, numbers[part], given)
+
+    def _chunks(self) -> Iterator[tuple[Matrix, NDArray[Any] | None, NDArray[np.int64]]]:
+        if not isinstance(self.source, SparseSource):
+            for chunk in self.source.chunks():
+                yield chunk.X, chunk.y, chunk.numbers
+            return
+        X = self.source.matrix()  # it is in memory, and stays sparse
+        if not np.isfinite(X.data).all():
+            next(iter(self.source.chunks()))  # says which row and column is not finite
+        yield X, self.source.classes(), np.arange(X.shape[0])
 
 
 def in_columns_of(model: Any, data: Any) -> Any:
-    """Give a frame the model's columns, by name and in its order; leave anything else as it is."""
+    """Give a table the model's columns, by name and in its order; leave anything else as it is.
+
+    A table is read through the model's preparation, if it has one.
+    """
+    learned = getattr(model, "preparation_", None)
+    if learned is not None and is_table(data, learned):
+        return open_prepared(data, learned)
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None or not hasattr(data, "columns") or not hasattr(data, "to_numpy"):
         return data
@@ -71,7 +103,7 @@ def in_columns_of(model: Any, data: Any) -> Any:
     return data if found == needed else data[list(wanted)]
 
 
-def open_rows(data: Any, y: Any = None) -> Rows:
+def open_rows(data: Any, y: Any = None, given: Ints | None = None) -> Rows:
     """Open anything that `tell` can read, or a source that is already open."""
     source, known = open_source(data), None if y is None else as_labels(y)
     if known is not None and source.n_rows not in (None, len(known)):
@@ -79,4 +111,9 @@ def open_rows(data: Any, y: Any = None) -> Rows:
             f"y needs one label per row ({source.n_rows}), got {len(known)}; pass the labels of "
             "the same rows"
         )
-    return Rows(source, known)
+    if given is not None and source.n_rows != len(given):
+        raise InputError(
+            f"labels need one cluster per row ({source.n_rows}), got {len(given)}; pass the labels "
+            "of the same rows"
+        )
+    return Rows(source, known, given)

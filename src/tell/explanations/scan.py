@@ -11,22 +11,38 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from tell.contract import Labels, Reals
 from tell.exceptions import InputError
 from tell.explanations.assigned import Assigned, assign
 from tell.explanations.labels import known_labels, label_texts
+from tell.explanations.matrices import (
+    cluster_sums,
+    dense,
+    empty_rows,
+    extremes,
+    whole_columns,
+)
 from tell.explanations.rows import Block, Rows
 from tell.explanations.view import Floats, Ints, ModelView
 from tell.progress import progress
 
 #: A member is borderline within a tenth of the way from the boundary to where its like lies.
 BORDERLINE = 0.1
+#: A mean that is this much smaller than the values it is made of is rounding: 0.
+ROUNDING = 1e-12
 
 
 class Moments:
-    """Sums of rows and of squares per cluster, about a shift so that large means do not cancel."""
+    """Sums of rows and of squares per cluster, about a shift so that large means do not cancel.
+
+    Attributes
+    ----------
+    sizes, distance, squared : (k,) rows, and sums of their distances to the own centre, squared too
+    low, high : (d,) the smallest and largest value of every column
+    whole : (d,) which columns hold whole numbers only
+    empty : number of rows that are all zeros
+    """
 
     def __init__(self, k: int, shift: Floats) -> None:
         self.sizes = np.zeros(k, np.int64)
@@ -34,19 +50,24 @@ class Moments:
         self._unclear: list[tuple[Ints, Ints, Floats]] = []
         self._shift = shift
         self._sum, self._squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
+        self.low, self.high = np.full(len(shift), np.inf), np.full(len(shift), -np.inf)
+        self.whole, self.empty = np.ones(len(shift), bool), 0
 
     def add(self, part: Assigned) -> None:
-        k, n = len(self.sizes), len(part.labels)
+        k = len(self.sizes)
         self.sizes += np.bincount(part.labels, minlength=k)
         self.distance += np.bincount(part.labels, part.distance, minlength=k)
         self.squared += np.bincount(part.labels, part.distance**2, minlength=k)
         # What is borderline follows from all rows: keep those that may be, few as a rule.
         few = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
         self._unclear.append((part.labels[few], part.runner_up[few], part.clearness[few]))
-        members = sparse.csr_array((np.ones(n), (part.labels, np.arange(n))), shape=(k, n))
-        shifted = part.X.astype(np.float64) - self._shift
-        self._sum += members @ shifted
-        self._squares += members @ shifted**2
+        sums, squares = cluster_sums(part.X, part.labels, k, self._shift)
+        self._sum += sums
+        self._squares += squares
+        low, high = extremes(part.X)
+        self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        self.whole &= whole_columns(part.X)
+        self.empty += empty_rows(part.X)
 
     def mean_cosine(self) -> Floats:
         """Mean cosine (k,) of members to their centre on the sphere: ‖x − c‖² = 2 − 2 cos."""
@@ -61,14 +82,20 @@ class Moments:
         return counts
 
     def mean(self) -> Floats:
-        return self._shift + self._sum / np.maximum(self.sizes, 1)[:, None]
+        """Mean (k, d) of the members."""
+        return self._rounded(self._shift + self._sum / np.maximum(self.sizes, 1)[:, None])
+
+    def _rounded(self, mean: Floats) -> Floats:
+        """Without the rounding that sums which cancel leave behind."""
+        scale = np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.where(np.abs(mean) > ROUNDING * scale, mean, 0.0)
 
     def pooled(self, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Mean and variance (d,) of the rows in the clusters marked `inside`."""
         count = max(int(self.sizes[inside].sum()), 1)
         mean = self._sum[inside].sum(axis=0) / count
         variance = self._squares[inside].sum(axis=0) / count - mean**2
-        return self._shift + mean, np.maximum(variance, 0.0)
+        return self._rounded(self._shift + mean), np.maximum(variance, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +119,8 @@ class Scan:
     labels: Ints | None
     y: Labels | None
     numbers: Ints | None  # of the rows with known labels
+    all_labels: Ints  # of all rows, if they were asked for
+    given: dict[int, int]  # clusters of the chosen rows, where they were given and not found
 
     def known_label(self, row: int) -> str | None:
         """The known label of the row with this number in the data."""
@@ -105,15 +134,24 @@ class Collector:
     """Takes blocks of rows one after another and keeps what explanations need."""
 
     def __init__(
-        self, view: ModelView, *, chosen: Collection[int], few: int, sample_size: int, seed: int
+        self,
+        view: ModelView,
+        *,
+        chosen: Collection[int],
+        few: int,
+        sample_size: int,
+        seed: int,
+        keep_labels: bool = False,
     ) -> None:
-        self._view = view
+        self._view, self._keep_labels = view, keep_labels
+        self._all: list[Ints] = []
         self._chosen, self._few, self._sample_size = frozenset(chosen), few, sample_size
         self._random = np.random.default_rng(seed)
         self._keys = np.empty(0)
         self._moments: Moments | None = None
         self._kept: dict[str, Assigned] = {}
         self._wanted: dict[int, Reals] = {}
+        self._given: dict[int, int] = {}
         self._known: list[tuple[Ints, Labels, Ints]] = []
         self._last = -1  # number of the last row
         self.n_rows = 0
@@ -122,16 +160,23 @@ class Collector:
         """Take one block in."""
         part = assign(self._view, block)
         if self._moments is None:
-            shift = block.X.mean(axis=0, dtype=np.float64)
+            shift = np.zeros(block.X.shape[1])
+            if isinstance(block.X, np.ndarray):
+                shift = block.X.mean(axis=0, dtype=np.float64)
             self._moments = Moments(self._view.n_clusters, shift)
             self._kept = dict.fromkeys(("nearest", "unclear", "farthest", "sample"), part.take([]))
         self._moments.add(part)
+        if self._keep_labels:
+            self._all.append(part.labels)
         for name in ("nearest", "unclear", "farthest"):
             few = _few_per_cluster(name, part, self._few)
             self._kept[name] = _few_per_cluster(name, self._kept[name].join(few), self._few)
         self._add_to_sample(part)
         for place in np.flatnonzero(np.isin(part.rows, list(self._chosen))):
-            self._wanted[int(part.rows[place])] = block.X[place]
+            number = int(part.rows[place])
+            self._wanted[number] = dense(block.X[[place]])[0]
+            if block.given is not None:
+                self._given[number] = int(part.labels[place])
         if part.y is not None:
             self._known.append((part.labels, part.y, part.rows))
         self._last = int(part.rows[-1])
@@ -176,6 +221,8 @@ class Collector:
             labels=labels,
             y=y,
             numbers=numbers,
+            all_labels=np.concatenate([np.empty(0, np.int64), *self._all]),
+            given=self._given,
         )
 
 
@@ -188,9 +235,17 @@ def scan(
     sample_size: int = 5000,
     seed: int = 0,
     visible: bool = False,
+    keep_labels: bool = False,
 ) -> Scan:
     """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows."""
-    collector = Collector(view, chosen=chosen, few=few, sample_size=sample_size, seed=seed)
+    collector = Collector(
+        view,
+        chosen=chosen,
+        few=few,
+        sample_size=sample_size,
+        seed=seed,
+        keep_labels=keep_labels,
+    )
     total = getattr(rows.source, "n_rows", None)
     with progress("explain", total, visible=visible) as bar:
         for block in rows.blocks():

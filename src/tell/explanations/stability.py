@@ -7,14 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from tell.explanations.assigned import Assigned, assign
+from tell.explanations.matrices import cluster_sums
 from tell.explanations.rows import Block
 from tell.explanations.view import EncodedInput, Floats, Ints, ModelView, view_model
 
 #: Features per cluster that are compared.
 NAMED = 3
+#: Rows of a sparse matrix that models are fitted to again.
+SPARSE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,8 @@ def measure_stability(
     view: ModelView, sample: Assigned, seed: int, n_refits: int = 3, max_rows: int = 2000
 ) -> Stability:
     """Refit a linear model on half of the sampled rows, and on all with other seeds."""
+    if sparse.issparse(sample.X):  # wide rows take long to fit: fewer of them, and once
+        n_refits, max_rows = 1, SPARSE_ROWS
     random = np.random.default_rng(seed)
     few = sample.take(np.sort(random.permutation(len(sample))[:max_rows]))
     halves = [np.sort(random.permutation(len(few))[: len(few) // 2]) for _ in range(n_refits)]
@@ -104,11 +110,16 @@ def _renamed(whole: Assigned, part: Assigned, k: int) -> float:
 
 
 def _means(part: Assigned, k: int) -> Floats:
-    means = np.full((k, part.X.shape[1]), np.nan)
-    spread = part.X.std(axis=0, dtype=np.float64)
-    for j in np.unique(part.labels):
-        means[j] = part.X[part.labels == j].mean(axis=0) / np.where(spread > 0, spread, 1)
-    return means
+    """Means (k, d) in standard deviations of the columns; NaN for a cluster without rows."""
+    shift = np.zeros(part.X.shape[1])
+    if isinstance(part.X, np.ndarray):
+        shift = part.X.mean(axis=0, dtype=np.float64)
+    sums, squares = cluster_sums(part.X, part.labels, k, shift)
+    sizes, n = np.bincount(part.labels, minlength=k)[:, None], len(part)
+    variance = squares.sum(axis=0) / n - (sums.sum(axis=0) / n) ** 2
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    means = shift + np.divide(sums, sizes, out=np.full_like(sums, np.nan), where=sizes > 0)
+    return means / np.where(spread > 0, spread, 1)
 
 
 def _top(centers: Floats) -> list[set[int]]:

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from tell.contract import Reals
+from tell.contract import Ints, Reals
 from tell.explanations.assigned import Assigned
+from tell.explanations.matrices import Matrix, column
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The most important leaf of one cluster.
+    """One leaf of the tree: conditions in the data's own units, and the cluster they stand for.
 
-    `text` holds conditions in the data's own units; `precision` is the share of rows in the leaf
-    that belong to the cluster, `coverage` the share of the cluster that falls in the leaf.
+    Measured on the rows that the tree did not learn from: `n_rows` of them fit, `precision` is the
+    share of these that belong to the cluster (None if none fit), `coverage` the share of the
+    cluster's rows that fit.
     """
 
     cluster: int
     text: str
-    precision: float
+    precision: float | None
     coverage: float
+    n_rows: int
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A decision tree of bounded depth; `agreement` is measured on rows it did not see."""
+    """A decision tree of bounded depth, whose leaves are the `rules`, all of them.
+
+    `agreement` is the share of rows it did not see that its rules place as the model does.
+    """
 
     depth: int
     n_leaves: int
@@ -46,6 +53,8 @@ def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogat
 
     if len(sample) < 20:
         return None
+    if sparse.issparse(sample.X):  # trees want 32-bit indices, and columns of their own
+        sample = replace(sample, X=sparse.csr_matrix(sample.X))
     k = len(np.unique(sample.labels))
     order = np.random.default_rng(seed).permutation(len(sample))
     # Every other row of every cluster, so that the tree sees all of them.
@@ -56,42 +65,43 @@ def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogat
         max_leaf_nodes=max(8, 2 * k),
         random_state=seed,
     )
+    check_X = sample.X[check]
     tree.fit(sample.X[learn], sample.labels[learn])
     if tree.get_n_leaves() == 1:
         return None
     return Surrogate(
         depth=int(tree.get_depth()),
         n_leaves=int(tree.get_n_leaves()),
-        agreement=float(np.mean(tree.predict(sample.X[check]) == sample.labels[check])),
-        rules=_rules(tree, sample, names),
+        agreement=float(np.mean(tree.predict(check_X) == sample.labels[check])),
+        rules=_rules(tree, check_X, sample.labels[check], names, sample.X),
     )
 
 
-def _rules(tree: Any, sample: Assigned, names: Sequence[str]) -> tuple[Rule, ...]:
-    leaf_of = tree.apply(sample.X)
-    paths = _paths(tree.tree_, names, sample.X)
+def _rules(
+    tree: Any, X: Matrix, labels: Ints, names: Sequence[str], seen: Matrix
+) -> tuple[Rule, ...]:
+    """All leaves, measured on rows (n, d) that the tree did not learn from."""
+    leaf_of = tree.apply(X)
     rules = []
-    for cluster in np.unique(sample.labels):
-        inside = sample.labels == cluster
-        leaves, counts = np.unique(leaf_of[inside], return_counts=True)
-        precision = counts / np.array([np.sum(leaf_of == leaf) for leaf in leaves])
-        coverage = counts / inside.sum()
-        best = int(np.argmax(precision * coverage))
-        text = paths[int(leaves[best])]
-        rules.append(Rule(int(cluster), text, float(precision[best]), float(coverage[best])))
-    return tuple(rules)
+    for leaf, text in _paths(tree.tree_, names, seen).items():
+        cluster = int(tree.classes_[np.argmax(tree.tree_.value[leaf][0])])
+        here, inside = leaf_of == leaf, labels == cluster
+        hits, fits, members = int(np.sum(here & inside)), int(here.sum()), int(inside.sum())
+        precision = hits / fits if fits else None
+        rules.append(Rule(cluster, text, precision, hits / max(members, 1), fits))
+    return tuple(sorted(rules, key=lambda rule: (rule.cluster, -rule.coverage)))
 
 
-def _paths(tree: Any, names: Sequence[str], X: Reals) -> dict[int, str]:
+def _paths(tree: Any, names: Sequence[str], X: Matrix) -> dict[int, str]:
     """Conditions that lead to each leaf; several limits on one feature become one interval."""
 
     def condition(feature: int, low: float, high: float) -> str:
-        name, column = names[feature], X[:, feature]
+        name, values = names[feature], column(X, feature)
         if np.isinf(low):
-            return f"{name} ≤ {_short(high, column)}"
+            return f"{name} ≤ {_short(high, values)}"
         if np.isinf(high):
-            return f"{name} > {_short(low, column)}"
-        return f"{_short(low, column)} < {name} ≤ {_short(high, column)}"
+            return f"{name} > {_short(low, values)}"
+        return f"{_short(low, values)} < {name} ≤ {_short(high, values)}"
 
     texts: dict[int, str] = {}
     stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]

@@ -19,7 +19,23 @@ _TERMS = {
     "distil": "the cross-entropy of its assignment to a partition of the neighbour graph",
 }
 # What a record of an epoch holds beside losses and metrics.
-_NOT_CURVES = ("epoch", "iteration", "step", "rows", "rate", "seconds")
+_NOT_CURVES = frozenset(
+    [
+        "epoch",
+        "iteration",
+        "step",
+        "rows",
+        "rate",
+        "seconds",
+        "run",
+        "kept",
+        "revived",
+        "bound",
+        "rows_per_second",
+        "bytes",
+        "workers",
+    ]
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +57,11 @@ class ModelFacts:
     kind, geometry, n_clusters, n_features, temperature : what it is
     centers_from : who draws the centres in the data's units: the "model" itself, its "decoder", or,
         where nothing can, the "members" by their mean
-    loss : mean clustering loss over all explained rows, that of the hard assignment as in `fit`
+    loss : mean clustering loss over all explained rows, that of the hard assignment as in `fit`;
+        the only loss that a report states
     parts : input, weight, activation and loss (section 3.3 of the paper)
-    history : training curves: name → one value per iteration or epoch
+    history : training curves of the run that was kept: name → one value per step or epoch. Steps
+        of `TELL` are taken on samples that grow; the last value is the loss of all rows of the fit
     runs : restarts and the choice between them
     parameters : the options it was made with, as text
     similarity : (k, k) cosines between centres on the sphere, else distances
@@ -75,7 +93,7 @@ def describe_model(view: ModelView, found: Scan) -> ModelFacts:
         centers_from=_centers_from(view),
         loss=loss,
         parts=(_input(view, found), _weight(view), _activation(view, found), _loss(view, loss)),
-        history=read_history(view.about.history),
+        history=_kept_curves(view),
         runs=view.about.runs,
         parameters={name: repr(value)[:80] for name, value in view.about.settings.items()},
         similarity=_similarity(view),
@@ -111,6 +129,7 @@ def _input(view: ModelView, found: Scan) -> Part:
 
 def _weight(view: ModelView) -> Part:
     weight, bias = view.weight_and_bias()
+    weight = np.where(np.abs(weight) > 1e-12 * np.abs(weight).max(), weight, 0.0)
     low, high = float(bias.min()), float(bias.max())
     constant = view.on_sphere or np.isclose(low, high)
     return Part(
@@ -178,6 +197,15 @@ def _minimised(view: ModelView) -> str:
     if CLUSTERING in terms:
         return f"{distance}. Training minimised it together with {others}."
     return f"{distance}, by which runs are compared. Training minimised {others} instead."
+
+
+def _kept_curves(view: ModelView) -> dict[str, tuple[float, ...]]:
+    """Curves of the run that was kept, without the steps that were given up."""
+    records = view.about.history
+    curves = read_history([record for record in records if record.get("kept", True)])
+    if records and "kept" in records[0] and view.about.loss is not None:
+        curves["loss"] = (*curves.get("loss", ()), view.about.loss)
+    return curves
 
 
 def read_history(records: Sequence[Record]) -> dict[str, tuple[float, ...]]:

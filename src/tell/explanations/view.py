@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from tell.adapter import as_model
 from tell.contract import (
@@ -20,10 +21,12 @@ from tell.contract import (
     InputPath,
     Ints,
     Reals,
+    cluster_names,
     squared_distances,
     unit,
 )
 from tell.exceptions import InputError
+from tell.explanations.matrices import Matrix
 
 if TYPE_CHECKING:
     from tell.core.layer import Geometry
@@ -43,12 +46,18 @@ class ModelView:
     about : what it says of itself
     path : how columns reach the centres: exactly, or through an encoder
     centers : (k, p), the centres Ω in the space of the layer
+    names : what people call some of the clusters
     """
 
     model: ClusterModel
     about: Description
     path: InputPath
     centers: Floats
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def called(self, j: int) -> str:
+        """What people call a cluster: its name, or its number."""
+        return self.names.get(j, f"cluster {j}")
 
     @property
     def geometry(self) -> Geometry:
@@ -67,7 +76,7 @@ class ModelView:
         """τ of the assignment; 0 keeps the largest entry alone."""
         return self.about.temperature
 
-    def predict(self, X: Reals) -> Ints:
+    def predict(self, X: Matrix) -> Ints:
         """What the model itself answers for rows (n, d), in the precision of its fit."""
         rows = X.astype(np.asarray(self.model.cluster_centers_).dtype, copy=False)
         return np.asarray(_unnamed(self.model.predict, rows), np.int64)
@@ -77,9 +86,35 @@ class ModelView:
         rows = np.asarray(_unnamed(self.model.embed, np.asarray(X, np.float64)), np.float64)
         return unit(rows) if self.on_sphere else rows
 
+    def placed(self, X: Matrix) -> Matrix:
+        """As `layer_rows`; sparse rows stay sparse."""
+        if not sparse.issparse(X):
+            return self.layer_rows(X)
+        wide = X.astype(np.float64)
+        if not self.on_sphere:
+            return wide
+        lengths = np.sqrt(np.asarray(wide.multiply(wide).sum(axis=1)).ravel())
+        return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ wide)
+
     def squared_distances(self, Z: Floats) -> Floats:
         """‖z − Ω_j‖² = β − W_jᵀz − b_j for layer rows (n, p): shape (n, k)."""
         return squared_distances(Z, self.centers, self.geometry)
+
+    def distances(self, X: Matrix) -> Floats:
+        """Squared distances of rows as the data has them to all centres: (n, k).
+
+        Sparse rows are neither scaled nor made dense.
+        """
+        if not sparse.issparse(X):
+            return self.squared_distances(self.layer_rows(X))
+        wide = X.astype(np.float64)
+        lengths = np.asarray(wide.multiply(wide).sum(axis=1)).ravel()
+        products = np.asarray(wide @ self.centers.T)
+        if self.on_sphere:
+            cosines = products / np.sqrt(np.where(lengths > 0, lengths, 1.0))[:, None]
+            return np.maximum(2 - 2 * cosines, 0.0)
+        squares = np.einsum("ij,ij->i", self.centers, self.centers)
+        return np.maximum(lengths[:, None] - 2 * products + squares, 0.0)
 
     def weight_and_bias(self) -> tuple[Floats, Floats]:
         """W = 2Ω of shape (k, p) and b = −‖Ω‖² of shape (k,)."""
@@ -102,7 +137,7 @@ def view_model(model: object) -> ModelView:
     about = known.describe()
     centers = np.asarray(known.cluster_centers_, np.float64)
     centers = unit(centers) if about.geometry == "sphere" else centers
-    return ModelView(known, about, known.input_path, centers)
+    return ModelView(known, about, known.input_path, centers, cluster_names(known))
 
 
 def _unnamed(ask: Callable[[Reals], _Answer], X: Reals) -> _Answer:

@@ -31,6 +31,15 @@ def short(value: float) -> str:
     return text.replace("-", "−")
 
 
+def decimal_text(value: float, decimals: int) -> str:
+    """A number with this many digits behind the point; thousands are set apart.
+
+    >>> decimal_text(1120.0, 0), decimal_text(-0.25, 2), decimal_text(3.14159, 3)
+    ('1,120', '−0.25', '3.142')
+    """
+    return f"{value + 0.0:,.{decimals}f}".replace("-", "−")
+
+
 def signed_short(value: float) -> str:
     """A number with three digits and its sign.
 

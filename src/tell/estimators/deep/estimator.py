@@ -23,7 +23,15 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_array
 from torch import Tensor, nn
 
-from tell.contract import Description, EncodedInput, Floats, Reals, Run, squared_distances
+from tell.contract import (
+    Description,
+    EncodedInput,
+    Floats,
+    NamedClusters,
+    Reals,
+    Run,
+    squared_distances,
+)
 from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
@@ -40,6 +48,7 @@ from tell.estimators.deep.recipes.recipe import Recipe
 from tell.estimators.deep.runs import Plan, count_jobs, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.training import Control, Trained
+from tell.estimators.preparing import Prepare, with_features
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
@@ -49,7 +58,9 @@ from tell.persistence import SavedModel, save_as
 BYTES_PER_ROW = 1024  # of what recipes keep for each row: embedding, neighbours, assignment
 
 
-class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DeepTELL(
+    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Cluster rows or images by features that are learned for it.
 
     An autoencoder learns an embedding on the unit sphere while a `ClusterLayer` learns centres in
@@ -97,6 +108,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
     compiled : bool
         Compile the networks and the optimiser: may pay for long trainings of the fully connected
         network, and needs a C++ compiler.
+    prepare : "auto", bool or TablePreparation, default="auto"
+        As in `TELL`: whether a table is read through a `TablePreparation`.
     random_state : int, RandomState or None
     device : str
         Where to compute: "cpu", "cuda", … A saved model is loaded on the CPU where it is missing.
@@ -163,6 +176,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         checkpoint: str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         compiled: bool = False,
+        prepare: Prepare = "auto",
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "cpu",
         memory: int | str = DEFAULT_MEMORY,
@@ -182,6 +196,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         self.checkpoint = checkpoint
         self.hooks = hooks
         self.compiled = compiled
+        self.prepare = prepare
         self.random_state = random_state
         self.device = device
         self.memory = memory
@@ -197,6 +212,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         """
         with unchanged_on_error(self), float32_by_default():
             self._fit(X)
+            self._forget_names()
         return self
 
     def _fit(self, X: Any) -> None:
@@ -206,7 +222,8 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
         sample = read_sample(source, self._most_rows(source), first)
         rows = sample.X.reshape(-1, *source.row_shape)
         self._check(rows)
-        scale = choose_scale(self.encoder, recipe.table_network, rows)
+        prepared = getattr(self, "preparation_", None)
+        scale = choose_scale(self.encoder, recipe.table_network, rows, prepared)
         x = scale.apply(rows.reshape(-1, *network_shape(source.row_shape))).to(self.device)
         sample.X = rows = None  # a file's rows were read for this alone
         control = Control(
@@ -317,7 +334,7 @@ class DeepTELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, 
 
     def refit(self, X: Any, random_state: int) -> DeepTELL:
         """Return a new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(X)
+        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
 
     # --- more of scikit-learn's ------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 
 from tell.core.autoencoder import BUILDERS
+from tell.data.preparation import Preparation
 from tell.data.sources import Source
+from tell.estimators.preparing import open_rows
 from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
-from tell.estimators.validation import open_rows
 from tell.exceptions import InputError
 
 
@@ -74,13 +75,18 @@ def network_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, *input_shape) if len(input_shape) == 2 else input_shape
 
 
-def choose_scale(encoder: object, table_network: str, rows: np.ndarray) -> InputScale:
+def choose_scale(
+    encoder: object, table_network: str, rows: np.ndarray, prepared: Preparation | None = None
+) -> InputScale:
     """Scale as the network needs it: columns for perceptrons, [0, 1] for the paper's networks.
 
-    A network of the user's own gets the values as they are.
+    The features of a prepared table have weights of their own. A network of the user's own gets
+    the values as they are.
     """
     if encoder == "auto":
         encoder = table_network if rows.ndim == 2 else "cnn"
+    if encoder == "mlp" and prepared is not None:
+        return InputScale(prepared.offset, prepared.scale)
     if encoder == "mlp":
         return InputScale.columns(rows)
     return InputScale.unit_interval(rows) if encoder in BUILDERS else InputScale.none()

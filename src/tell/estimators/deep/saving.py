@@ -25,6 +25,7 @@ from tell.estimators.deep.recipes.describing import (
     describe_recipe,
     restore_recipe,
 )
+from tell.estimators.tell_saving import kept_preparation, kept_prepare, restore_preparation
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 from tell.schema import (
@@ -106,6 +107,7 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
             if is_named(estimator.encoder)
             else estimator.embedding_dim,
             "device": str(estimator.device),
+            "prepare": kept_prepare(estimator.prepare),
             "encoder": network_name(estimator.encoder, "encoder"),
             "decoder": network_name(estimator.decoder, "decoder"),
             # A callable cannot be kept, but it must not be forgotten that there was one.
@@ -117,6 +119,7 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
         "input_shape": list(estimator.input_shape_),
         "feature_names": None if names is None else [str(name) for name in names],
         "metadata": getattr(estimator, "metadata_", {}),
+        "preparation": kept_preparation(estimator),
     }
 
 
@@ -228,6 +231,7 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
         for name in KEPT_RESULTS:
             setattr(estimator, name, config["results"][name])
         estimator.metadata_ = config["metadata"]
+        restore_preparation(estimator, config.get("preparation"))
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:

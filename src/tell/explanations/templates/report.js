@@ -142,19 +142,19 @@
     element.style.setProperty("--w", width);
     element.style.setProperty("--p", `${at(i % columns, +columns)} ${at(Math.floor(i / columns), +lines)}`);
     element.setAttribute("role", "img");
-    element.setAttribute("aria-label", `picture of row ${data.rows[i]}`);
+    element.setAttribute("aria-label", `picture of ${data.titles[i]}`);
     return element;
   }
 
-  const words = (i) => `Row ${data.rows[i]}, cluster ${data.cluster[i]}`
+  const words = (i) => `${data.titles[i]}, ${data.names[data.cluster[i]]}`
     + (data.known && data.known[i] !== null ? `, labelled ${data.labels[data.known[i]]}` : "")
-    + (data.centers.length > 1 ? `. ${data.clear[i]} % clear of cluster ${data.runnerUp[i]}.` : ".");
+    + (data.centers.length > 1 ? `. ${data.clear[i]} % clear of ${data.names[data.runnerUp[i]]}.` : ".");
 
   function describe(i, width, columns) {
     const parts = [];
     const picture = thumb(i, width);
     if (picture) parts.push(picture);
-    parts.push(text("strong", `Row ${data.rows[i]}`), text("div", words(i), "small muted"));
+    parts.push(text("strong", data.titles[i]), text("div", words(i), "small muted"));
     if (data.values && columns) {
       const list = text("dl", "", "facts");
       data.columns.slice(0, columns).forEach((name, f) => {
@@ -189,7 +189,7 @@
       panel.replaceChildren(...overview);
       live.textContent = "All clusters shown.";
     } else {
-      const title = text("h3", `Cluster ${cluster}`);
+      const title = text("h3", data.names[cluster]);
       const link = text("a", "Go to its card");
       link.href = `#cluster-${cluster}`;
       const parts = [title, text("p", data.summaries[cluster], "summary"), link];
@@ -198,7 +198,7 @@
         parts.push(rule, ...describe(i, "120px", 30));
       }
       panel.replaceChildren(...parts);
-      live.textContent = `Cluster ${cluster}: ${data.summaries[cluster]}`;
+      live.textContent = `${data.names[cluster]}: ${data.summaries[cluster]}`;
     }
     draw();
   }

@@ -1,0 +1,202 @@
+"""Is there any structure? The clusters against those that the same k makes of structureless rows.
+
+k-means divides anything. What tells groups from a mere division is that they are tighter than the
+clusters of rows that have none: the gap of Tibshirani, Walther and Hastie (2001), here against
+several kinds of structureless rows, of which the one that comes closest decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import norm
+
+from tell.contract import AffineInput, Floats, Ints, unit
+from tell.explanations.assigned import Assigned
+from tell.explanations.counterfactual import Columns
+from tell.explanations.matrices import compressed, dense
+from tell.explanations.view import ModelView
+from tell.explanations.words import percent
+
+#: Clusters that are tighter than those of structureless rows by this share are groups.
+CLEAR_GAP = 0.08
+#: Below this they are no tighter.
+NO_GAP = 0.05
+#: Rows that are looked at, and draws of each kind of structureless rows.
+MAX_ROWS, N_DRAWS = 800, 3
+#: Rows per cluster that a judgement needs, and rows in all.
+ROWS_PER_CLUSTER, LEAST_ROWS = 5, 30
+#: Columns with at most this many values keep them in the reference: steps alone are no groups.
+FEW_VALUES = 10
+#: Wider rows are looked at on this many main axes.
+MAX_COLUMNS = 64
+
+YES, WEAK, NO = "yes", "weak", "no"
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Whether there are groups in the rows, or only a division of them.
+
+    Attributes
+    ----------
+    verdict : "yes", "weak" or "no"
+    gap : how much tighter the clusters are than those of the closest structureless rows: a share of
+        the latter's loss; below 0 they are looser
+    share : loss of the clusters, as a share of the loss of a single cluster
+    reference : the smallest such share of structureless rows
+    n_rows, n_references : rows that were looked at, and sets of structureless rows of that size
+    summary : the same in words
+    """
+
+    verdict: str
+    gap: float
+    share: float
+    reference: float
+    n_rows: int
+    n_references: int
+    summary: str
+
+
+def judge_structure(
+    view: ModelView, sample: Assigned, columns: Columns, seed: int
+) -> Structure | None:
+    """Cluster sampled rows and structureless ones alike; None for one cluster or too few rows."""
+    k = view.n_clusters
+    random = np.random.default_rng(seed)
+    few = np.sort(random.permutation(len(sample))[:MAX_ROWS])
+    if k == 1 or len(few) < max(LEAST_ROWS, ROWS_PER_CLUSTER * k):
+        return None
+    rows, categories, embed = _prepared(view, sample.X[few], columns, seed)
+    if not np.ptp(rows, axis=0).any():
+        return None
+    found = _share(view, embed(rows), seed)
+    draws = [
+        _share(view, embed(draw), seed + i)
+        for i, draw in enumerate(structureless(rows, categories, random, N_DRAWS))
+    ]
+    if found is None or None in draws:
+        return None
+    reference = min(draw for draw in draws if draw is not None)
+    gap = 1 - found / reference if reference > 0 else 0.0
+    verdict = YES if gap >= CLEAR_GAP else WEAK if gap >= NO_GAP else NO
+    text = _words(verdict, gap, k)
+    return Structure(verdict, gap, found, reference, len(few), len(draws), text)
+
+
+def _prepared(
+    view: ModelView, X: object, columns: Columns, seed: int
+) -> tuple[Floats, list[Ints], Callable[[Floats], Floats]]:
+    """Rows to draw alike, their groups of category features, and how rows reach the centres."""
+    path = view.path
+    if sparse.issparse(X):
+        return compressed(X, seed, 30), [], _placed(view)
+    values = np.asarray(dense(X), np.float64)
+    if not isinstance(path, AffineInput):
+        return values, [], view.layer_rows
+    rows = path.apply(values)
+    if rows.shape[1] > MAX_COLUMNS:
+        return compressed(rows, seed, MAX_COLUMNS), [], _placed(view)
+    return rows, [np.array(part) for part in columns.categories.values()], _placed(view)
+
+
+def _placed(view: ModelView) -> Callable[[Floats], Floats]:
+    return unit if view.on_sphere else lambda rows: rows
+
+
+def _share(view: ModelView, Z: Floats, seed: int) -> float | None:
+    """Loss of k clusters of layer rows (n, p), as a share of the loss of one."""
+    import torch
+
+    from tell.core.assignment import DenseRows
+    from tell.core.engine import fit_centers
+
+    rows = DenseRows(torch.from_numpy(np.ascontiguousarray(Z - _middle(view, Z))))
+    one = fit_centers(rows, 1, geometry=view.geometry, seed=seed).loss
+    if not one > 0:
+        return None
+    options = {"geometry": view.geometry, "n_init": 3, "tol": 1e-3, "seed": seed}
+    return fit_centers(rows, view.n_clusters, **options).loss / one  # type: ignore[arg-type]
+
+
+def _middle(view: ModelView, Z: Floats) -> Floats | float:
+    return 0.0 if view.on_sphere else Z.mean(axis=0)  # large means would take the digits
+
+
+def structureless(
+    rows: Floats, categories: list[Ints], random: np.random.Generator, n_draws: int
+) -> Iterator[Floats]:
+    """Rows like these (n, d) in spread and correlation, but without groups: sets of four kinds.
+
+    Normal ones; ones that fill a box along the main axes; ones that fill the box of the columns'
+    ranges; and ones as skewed as the columns. Categories are drawn as often as they occur, and
+    columns with few values keep these.
+    """
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    vary = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    low, high = rows[:, vary].min(axis=0), rows[:, vary].max(axis=0)
+    mixing = _mixing(rows)
+    skewed = _skewed((rows[:, vary] - mean[vary]) / deviation[vary])
+    for _ in range(n_draws):
+        normal = random.normal(size=(len(rows), len(mixing))) @ mixing
+        flat = np.sqrt(3) * random.uniform(-1, 1, size=(len(rows), len(mixing))) @ mixing
+        box, bent = (np.tile(mean, (len(rows), 1)) for _ in range(2))
+        box[:, vary] = low + norm.cdf(normal[:, vary] / deviation[vary]) * (high - low)
+        bent[:, vary] += deviation[vary] * skewed(random)
+        for drawn in (mean + normal, mean + flat, box, bent):
+            yield _with_own_values(drawn, rows, categories, random)
+
+
+def _mixing(rows: Floats) -> Floats:
+    """What gives independent columns (n, r) of deviation 1 the covariance of these rows: (r, d)."""
+    _, spread, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    return np.asarray((spread / np.sqrt(len(rows)))[:, None] * axes)
+
+
+def _skewed(rows: Floats) -> Callable[[np.random.Generator], Floats]:
+    """Rows (n, d) with the skew of these: normal ones behind Yeo and Johnson's power transform."""
+    from sklearn.preprocessing import PowerTransformer
+
+    power = PowerTransformer().fit(rows)
+    level = power.transform(rows)
+    mixing, middle = _mixing(level), level.mean(axis=0)
+    low, high = level.min(axis=0), level.max(axis=0)
+
+    def draw(random: np.random.Generator) -> Floats:
+        drawn = middle + random.normal(size=(len(rows), len(mixing))) @ mixing
+        back = power.inverse_transform(np.clip(drawn, low, high))
+        return np.nan_to_num(np.asarray(back, np.float64))
+
+    return draw
+
+
+def _with_own_values(
+    drawn: Floats, rows: Floats, categories: list[Ints], random: np.random.Generator
+) -> Floats:
+    """Put the values of these rows into drawn ones, where they are categories or few."""
+    grouped = {int(f) for part in categories for f in part}
+    for f in range(rows.shape[1]):
+        if f not in grouped and len(np.unique(rows[:, f])) <= FEW_VALUES:
+            rank = np.argsort(np.argsort(drawn[:, f] + 1e-9 * random.normal(size=len(drawn))))
+            drawn[:, f] = np.sort(rows[:, f])[rank]
+    for part in categories:
+        drawn[:, part] = rows[random.permutation(len(rows))][:, part]
+    return drawn
+
+
+def _words(verdict: str, gap: float, k: int) -> str:
+    if verdict == NO:
+        return (
+            "No cluster structure: rows of pure noise give the same numbers. The clusters divide "
+            "the rows, but no gaps set them apart."
+        )
+    tighter = f"{percent(gap)} tighter than {k} clusters of structureless rows that spread alike"
+    if verdict == WEAK:
+        return (
+            f"Weak cluster structure: the clusters are only {tighter}. Read them as a division of "
+            "the rows rather than as groups of their own."
+        )
+    return f"There is cluster structure: the clusters are {tighter}."
