@@ -11,7 +11,18 @@ import pytest
 import tell
 
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "matplotlib", "plotly", "pyarrow", "pandas", "rich"}
-LATE = {"matplotlib", "plotly", "pandas", "polars", "openTSNE", "captum", "PIL", "pooch", "river"}
+LATE = {
+    "matplotlib",
+    "plotly",
+    "pandas",
+    "polars",
+    "openTSNE",
+    "captum",
+    "PIL",
+    "pooch",
+    "river",
+    "ray",
+}
 
 
 def run(code: str) -> str:

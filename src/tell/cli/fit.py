@@ -35,6 +35,9 @@ def command(
     start: options.Start = None,
     jobs: options.Jobs = None,
     checkpoint: options.Checkpoint = None,
+    passes: options.Passes = None,
+    workers: options.Workers = None,
+    address: options.Address = None,
     folder: Annotated[
         Path,
         typer.Option("--out", "-o", help="Folder for the model.", rich_help_panel="Output"),
@@ -58,15 +61,17 @@ def command(
       tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
+      tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
     from tell.cli.fitting import Remembered, advice, build, fit_and_save, how_to_prepare
     from tell.cli.preparing import print_preparation
-    from tell.cli.rows import open_new
+    from tell.cli.rows import connect, open_new
 
     check_free(folder, replace=force)
     choice = {"columns": options.names(columns), "drop": options.names(drop)}
     preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)
     source = open_new(data, **choice, label=label, image_size=image_size, prepare=preparing)
+    connect(workers, address)
     if source.preparation is not None and not (quiet or json):
         print_preparation(source.preparation, by_default=geometry is None and not standardize)
     model = build(
@@ -80,6 +85,8 @@ def command(
         memory=memory,
         only_deep={"recipe": recipe, "start": start, "n_jobs": jobs, "checkpoint": checkpoint},
         seed=seed,
+        passes=passes,
+        workers=workers,
         visible=err.is_terminal and not (quiet or json),
     )
 

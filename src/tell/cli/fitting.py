@@ -67,6 +67,13 @@ class Remembered(Source):
                 self._classes.append(chunk.y)
             yield chunk
 
+    def between(self, first: int, last: int | None) -> Iterator[Chunk]:
+        return self._source.between(first, last)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a worker, which shows nothing to anybody."""
+        return vars(self) | {"_look": None, "_classes": []}
+
     def matrix(self) -> Any:
         if not self.in_memory:
             return super().matrix()
@@ -74,7 +81,8 @@ class Remembered(Source):
         return self._source.matrix()
 
     def as_stored(self) -> Source:
-        stored = copy.copy(self)  # with the same list of classes
+        stored = copy.copy(self)
+        stored._look, stored._classes = self._look, self._classes
         stored._source = self._source.as_stored()
         stored.dtype = stored._source.dtype
         return stored
@@ -109,6 +117,8 @@ def build(
     memory: int | str = DEFAULT_MEMORY,
     only_deep: Mapping[str, Any] | None = None,
     seed: int,
+    passes: int | None = None,
+    workers: int | None = None,
     visible: bool,
 ) -> Any:
     """Make the estimator that the options describe; what is None is left to the estimator."""
@@ -125,7 +135,10 @@ def build(
     if not deep:
         geometry = geometry or (TABLE_GEOMETRY if prepare else "sphere")
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
+        shared |= {"workers": workers} if passes is None else {"workers": workers, "passes": passes}
         return estimators.TELL(clusters, **shared)
+    if passes is not None or workers is not None:
+        raise ParameterError("--deep trains in one process; leave out --passes and --workers")
     if standardize or half_life is not None or geometry not in (None, "sphere"):
         raise ParameterError(
             "--deep learns its own features and clusters them on the sphere; leave out "

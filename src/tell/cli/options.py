@@ -218,6 +218,39 @@ Memory = Annotated[
     ),
 ]
 
+Passes = Annotated[
+    int | None,
+    typer.Option(
+        "--passes",
+        metavar="N",
+        min=0,
+        help="Most steps on all rows, after those on a sample of a large file.",
+        rich_help_panel=_MODEL,
+        show_default="where a step promises something",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Processes that read the rows and take every step on all of them, on Ray.",
+        rich_help_panel="Workers",
+        show_default="this process alone",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="A running Ray cluster; [bold]auto[/] finds the one of this machine.",
+        rich_help_panel="Workers",
+        show_default="one started for this run",
+    ),
+]
+
 Json = Annotated[
     bool,
     typer.Option(

@@ -23,7 +23,7 @@ def command(
             "--out",
             "-o",
             help="File for the labels: .csv, .parquet, .npy or .npz. Without it, CSV goes to "
-            "standard output.",
+            "standard output. With [bold]--workers[/] a folder, for one .parquet file per worker.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -53,6 +53,8 @@ def command(
     label: options.Label = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
     trust: options.Trust = False,
+    workers: options.Workers = None,
+    address: options.Address = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -74,6 +76,11 @@ def command(
     from tell.cli.writers import check_target, label_writer
 
     wanted = options.names(keep) or []
+    if workers is not None:
+        more = proba or distances or bool(wanted)
+        result = label_in_parallel(model, data, target, workers, address, more)
+        print_json(result) if json else print_news(result)
+        return
     check_target(target, data, many_columns=proba or distances or bool(wanted))
     fitted = load(model, trust=trust)
     source = open_like(
@@ -89,6 +96,39 @@ def command(
     result = tally.summary()
     result |= {"data": source.name, "out": None if target is None else str(target)}
     print_json(result) if json else print_news(result)
+
+
+def label_in_parallel(
+    folder: Path, data: str, target: Path | None, workers: int, address: str | None, more: bool
+) -> dict[str, Any]:
+    """Have every worker label its rows and write a file of them."""
+    from tell import TELL, load
+    from tell.cli.rows import connect, open_like
+    from tell.estimators.passes import write_shards
+    from tell.exceptions import ParameterError
+
+    if target is None or target.suffix or target.is_file() or more:
+        raise ParameterError(
+            "--workers writes the numbers of the clusters into a folder; name one with --out, and "
+            "leave out --proba, --distances and --keep"
+        )
+    fitted = load(folder)
+    if not isinstance(fitted, TELL):
+        raise ParameterError("--workers needs a model of tell fit without --deep")
+    connect(workers, address)
+    source = open_like(fitted, data, keep_gaps=True)
+    target.mkdir(parents=True, exist_ok=True)
+    fitted.workers = workers
+    gaps, *sizes = write_shards(fitted, source, target)
+    return {
+        "rows": sum(sizes) + gaps,
+        "unlabelled": gaps,
+        "with_filled_gaps": None,  # not counted by workers
+        "sizes": sizes,
+        "metrics": None,
+        "data": source.name,
+        "out": str(target),
+    }
 
 
 def print_news(result: dict[str, Any]) -> None:

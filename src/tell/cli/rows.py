@@ -65,6 +65,18 @@ def open_new(
     return prepare.learn(source).apply(source)
 
 
+def connect(workers: int | None, address: str | None) -> None:
+    """Reach the Ray cluster that workers are to run on, before any work is done."""
+    from tell.exceptions import ParameterError
+
+    if address is not None and workers is None:
+        raise ParameterError("--address needs --workers; say how many processes may run there")
+    if workers is not None:
+        from tell.scale.ray_workers import start
+
+        start(workers, address)
+
+
 def open_like(
     model: Any,
     data: str,

@@ -25,6 +25,8 @@ FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
 FIRST_ROWS_PER_CLUSTER = 32
 GROWTH = 4
 TRIAL_STEPS = 8  # most steps that show whether moved centres help
+CHEAP_SHARE = 0.3  # of the work of a fit, that steps on all rows may add without being asked for
+ENOUGH = 10  # times `tol`: what more rows than the sample's may change of the loss
 
 
 class Descent(NamedTuple):
@@ -86,6 +88,20 @@ def step_to(part: Totals, centers: Tensor, geometry: Geometry) -> Tensor:
     return torch.where(alive, part.sums / part.counts.clamp(min=1e-300)[:, None], centers)
 
 
+def promise(part: Totals, centers: Tensor, geometry: Geometry) -> float:
+    """What a step takes off the mean loss before any row changes its cluster.
+
+    Σ n_j ‖c_j − m_j‖² for means m_j, and 2 Σ (‖s_j‖ − s_jᵀc_j) for directions, over all rows.
+    """
+    sums, counts, own = wide(part.sums), wide(part.counts), wide(centers)
+    if geometry == "sphere":
+        gain = 2 * (torch.linalg.vector_norm(sums, dim=1) - (sums * own).sum(dim=1))
+    else:
+        gap = sums / counts.clamp(min=1e-300)[:, None] - own
+        gain = counts * gap.square().sum(dim=1)
+    return max(0.0, float(gain.sum() / counts.sum()))
+
+
 def mean_loss(rows: Rows, assignment: Assignment) -> float:
     """The clustering loss per row: the weighted mean squared distance to the own centre."""
     if rows.weight is None:
@@ -131,8 +147,41 @@ class Solver:
         loss = mean_loss(rows, assignment)
         return Descent(rows, centers, assignment, part, loss, iteration, False), len(revived)
 
-    def _record(self, rows: Rows, loss: float, revived: int) -> None:
-        entry = {"loss": loss, "rows": rows.shape[0], "revived": revived}
+    def finish(
+        self, rows: Rows, found: Descent, tol: float, max_iter: int, passes: int | None
+    ) -> Descent:
+        """Steps on all rows, after a sample: at most `passes`.
+
+        None: while a step promises more than `ENOUGH` times `tol`, as the sample was to make sure;
+        and until it promises less than `tol` where that adds little to the work that was done.
+        """
+        n, work = rows.shape[0], sum(entry["rows"] for entry in self.history)
+        cheap = int(CHEAP_SHARE * (work + n) / n) if passes is None else passes
+        now, revived = self._land(rows, found.centers.clone(), 0)
+        most = max_iter if passes is None or revived else min(passes, max_iter)
+        bound = self._bound(now)
+        self._record(rows, now.loss, revived, bound=bound)
+        while now.n_iter < most:
+            if not revived and bound <= (tol if now.n_iter < cheap else ENOUGH * tol):
+                break
+            moved = step_to(now.totals, now.centers, self.geometry)
+            after, revived = self._land(rows, moved, now.n_iter + 1)
+            settled = not revived and now.loss - after.loss <= tol * now.loss
+            if not revived and after.loss > now.loss:
+                break
+            now, bound = after, self._bound(after)
+            self._record(rows, now.loss, revived, bound=bound)
+            if settled:
+                break
+        cut_short = now.n_iter == max_iter and bound > ENOUGH * tol
+        return now._replace(converged=found.converged and not cut_short)
+
+    def _bound(self, now: Descent) -> float:
+        """The part of the loss that the next step promises to take off."""
+        return promise(now.totals, now.centers, self.geometry) / max(now.loss, 1e-300)
+
+    def _record(self, rows: Rows, loss: float, revived: int, **more: float) -> None:
+        entry = {"loss": loss, "rows": rows.shape[0], "revived": revived, **more}
         self.history.append(entry | {"run": self.run, "kept": True})
         self.report(**entry)
 
@@ -199,6 +248,7 @@ def fit_centers(
     max_iter: int = 300,
     tol: float = 1e-4,
     seed: int = 0,
+    passes: int | None = None,
     report: Callable[..., None] = lambda **_: None,
 ) -> Fit:
     """Cluster the rows.
@@ -206,7 +256,7 @@ def fit_centers(
     Restarts compete on a first sample; the one with the smallest loss goes on with samples that
     grow fourfold. The mean of m/k rows misses its cluster's true mean by k/m of the cluster's
     loss, so growing ends where k/m falls below ten times `tol` (0: with all rows). Then every
-    row is assigned.
+    row is assigned, and steps are taken on all of them: see `Solver.finish`.
     """
     solver = Solver(n_clusters, geometry, report)
     generator = torch.Generator().manual_seed(seed)
@@ -225,10 +275,13 @@ def fit_centers(
         size = min(enough, size * GROWTH)
         found = solver.descend(_sample(rows, size, generator), found.centers, tol, max_iter)
         n_iter += found.n_iter
+    if size < n:
+        found = solver.finish(rows, found, tol, max_iter, passes)
+        n_iter += found.n_iter
     assignment = found.assignment if found.rows is rows else assign(rows, found.centers, geometry)
     counts = _counts(rows, assignment, n_clusters)
     if found.rows is not rows and not counts.all():
-        # A cluster of the sample got no row at all: let the whole data have its say.
+        # Rounding took a cluster's last row in another order: let the rows as they are have a say.
         found = solver.descend(rows, found.centers, tol, max_iter)
         n_iter += found.n_iter
         assignment, counts = found.assignment, found.totals.counts

@@ -12,6 +12,7 @@ from tell.core.assignment import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.engine import Fit, mean_loss, step_to
 from tell.core.layer import Geometry
 from tell.core.seeding import as_centers, seedable
+from tell.core.sums import Sums
 
 BASELINE_ROWS = 1000  # rows from which the usual loss is learned
 BASELINE_ROWS_PER_CLUSTER = 16  # fewer fitted rows lie too close to their centres to be usual
@@ -109,6 +110,18 @@ def stream_state(fit: Fit) -> StreamState:
     seen = float(counts.sum())
     watch = Watch.over(fit.descent.assignment.distances, len(counts))
     return StreamState(fit.centers, memory, lengths * growth, seen, seen, watch)
+
+
+def state_of(centers: Tensor, sums: Sums) -> StreamState:
+    """The state after passes over all rows."""
+    part, rows, k = sums.totals, sums.rows, len(centers)
+    watch = Watch()
+    if rows >= BASELINE_ROWS_PER_CLUSTER * k:
+        usual = (rows + k) / (rows - k)  # as in `Watch.over`
+        squares = max(0.0, sums.loss_squares - rows * sums.loss**2) * usual**2
+        mean = sums.loss * usual
+        watch = Watch(rows, mean, squares, mean, fitted=True)
+    return StreamState(centers, part, sums.lengths, rows, rows, watch)
 
 
 def grown(state: StreamState, rows: float) -> StreamState:

@@ -106,6 +106,27 @@ class ArraySource(Source):
     def classes(self) -> NDArray[Any] | None:
         return None if self._y is None else np.asarray(self._y)
 
+    def between(self, first: int, last: int | None) -> Iterator[Chunk]:
+        last = len(self._array) if last is None else min(last, len(self._array))
+        for start in range(first, last, self.chunk_rows):
+            yield self._chunk(start, min(self.chunk_rows, last - start))
+            _forget_pages(self._array)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: a mapped file is mapped there again, not sent."""
+        array: Any = self._array
+        if not isinstance(getattr(array, "base", None), mmap.mmap):  # in memory, or part of a map
+            return dict(vars(self))
+        order = "C" if array.flags.c_contiguous else "F"
+        where = (str(array.filename), array.dtype, "r", array.offset, array.shape, order)
+        return vars(self) | {"_array": None, "_mapped": where}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        where = state.pop("_mapped", None)
+        vars(self).update(state)
+        if where is not None:
+            self._array = np.memmap(*where)
+
     def blocks(self) -> list[Block]:
         rows = self.block_rows
         return [partial(self._block, at, rows) for at in range(0, len(self._array), rows)]

@@ -108,11 +108,14 @@ class Source(ABC):
         Whether the rows come with known classes.
     in_memory : bool
         Whether `matrix` gives all rows without reading or copying them.
+    distributed : bool
+        Whether the rows lie on a cluster, where workers read them.
     """
 
     rereadable: bool = True
     labelled: bool = False
     in_memory: bool = False
+    distributed: bool = False
     # How the columns of a table became these features, where that was learned.
     preparation: Preparation | None = None
     # Most bytes of one chunk. What reads and converts it needs a few times as much.
@@ -169,6 +172,20 @@ class Source(ABC):
 
     @abstractmethod
     def _rows(self) -> Iterator[Chunk]: ...
+
+    def between(self, first: int, last: int | None) -> Iterator[Chunk]:
+        """Read rows first … last (None: to the end), counted as they come; for shards.
+
+        Whoever can start in the middle does; others read what lies before as well.
+        """
+        seen = 0
+        for chunk in self.chunks():
+            begin, end = max(first - seen, 0), len(chunk) if last is None else last - seen
+            if begin < min(end, len(chunk)):
+                yield chunk.part(begin, end, start=max(first, seen))
+            seen += len(chunk)
+            if last is not None and seen >= last:
+                return
 
     def blocks(self) -> list[Block]:
         """Give parts that can be read in any order, for shuffled reading; a stream is one."""

@@ -47,13 +47,28 @@ class ParquetSource(TableSource):
                 start = chunk.start + len(chunk)
 
     def blocks(self) -> list[Block]:
-        blocks: list[Block] = []
+        return [
+            partial(self._read, path, [group], start, row, self.block_rows)
+            for path, group, start, row, _ in self._places()
+        ]
+
+    def between(self, first: int, last: int | None) -> Iterator[Chunk]:
+        """Read only the row groups that hold some of these rows."""
+        last = sum(rows for *_, rows in self._row_groups) if last is None else last
+        for path, group, start, row, rows in self._places():
+            if start < last and start + rows > first:
+                for chunk in self._read(path, [group], start, row, self.chunk_rows):
+                    begin = max(first - chunk.start, 0)
+                    if chunk.start < last and begin < len(chunk):
+                        yield chunk.part(begin, last - chunk.start, start=chunk.start + begin)
+
+    def _places(self) -> Iterator[tuple[Path, int, int, int, int]]:
+        """Each row group: file, number there, first row in the source and in the file, rows."""
         start, row, previous = 0, 0, self._paths[0]
         for path, group, rows in self._row_groups:
             row = row if path == previous else 0
-            blocks.append(partial(self._read, path, [group], start, row, self.block_rows))
+            yield path, group, start, row, rows
             start, row, previous = start + rows, row + rows, path
-        return blocks
 
     @property
     def open_blocks(self) -> int:

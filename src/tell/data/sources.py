@@ -144,6 +144,10 @@ def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
     if _module(data) == "pyarrow":
         stream = hasattr(data, "read_next_batch")
         return (ArrowStream if stream else ArrowSource)(data, choice, chunk_rows)
+    if _module(data) == "ray" and hasattr(data, "materialize"):
+        from tell.data.ray_data import RaySource
+
+        return RaySource(data, choice, chunk_rows)
     if hasattr(data, "tocsr"):
         return SparseSource(data, choice, chunk_rows)
     if hasattr(data, "__array__") or isinstance(data, list | tuple):

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from tell.core.assignment import Rows
-from tell.core.engine import Fit
 from tell.core.seeding import Seeding
 from tell.data.budget import as_bytes
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
@@ -39,6 +38,10 @@ def check_options(model: TELL) -> None:
             f"half_life must be a positive number of rows or None, got {model.half_life!r}"
         )
     as_bytes(model.memory)
+    if model.passes != "auto":
+        _check_count("passes", model.passes, least=0, other=' or "auto"')
+    if model.workers not in (None, "torchrun"):
+        _check_count("workers", model.workers, other=', "torchrun" or None')
     if model.geometry not in ("sphere", "euclidean"):
         raise ParameterError(f"geometry must be 'sphere' or 'euclidean', got {model.geometry!r}")
     if isinstance(model.init, str) and model.init not in SEEDINGS:
@@ -51,10 +54,12 @@ def check_options(model: TELL) -> None:
         raise ParameterError(f"device must be usable here, got {model.device!r}; try 'cpu'")
 
 
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise ParameterError(f"{name} must be a whole number of at least 1, got {value!r}")
-    if name != "n_clusters" and int(value) > MOST_TRIES:
+def _check_count(name: str, value: Any, least: int = 1, other: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ParameterError(
+            f"{name} must be a whole number of at least {least}{other}, got {value!r}"
+        )
+    if name in ("n_init", "max_iter") and int(value) > MOST_TRIES:
         raise ParameterError(f"{name} must be at most {MOST_TRIES:,}, got {value!r}")
 
 
@@ -100,9 +105,9 @@ def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor
     return torch.from_numpy(centers).to(rows.example)
 
 
-def warn_about(model: TELL, fit: Fit) -> None:
+def warn_about(model: TELL, counts: Tensor, *, converged: bool, stacklevel: int = 3) -> None:
     """Say what the user should know of a fit; call it from the public method."""
-    empty = int((fit.counts == 0).sum())
+    empty = int((counts == 0).sum())
     directions = ""
     if model.geometry == "sphere":
         directions = " in direction (geometry='euclidean' tells them apart by length too)"
@@ -111,11 +116,11 @@ def warn_about(model: TELL, fit: Fit) -> None:
             f"{empty} of n_clusters={model.n_clusters} clusters are empty, because fewer rows "
             f"are distinct{directions}; lower n_clusters"
         )
-    elif not fit.descent.converged:
+    elif not converged:
         message = (
             f"stopped at max_iter={model.max_iter} before a step lowered the loss by less than "
             f"tol={model.tol}; raise max_iter"
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)

@@ -90,7 +90,7 @@ def read_sample(source: Source, capacity: int, seed: int, bar: Bar | None = None
         room = min(max(capacity - seen, 0), len(chunk.X))
         kept[seen : seen + room] = chunk.X[:room]
         if room < len(chunk.X):
-            _check_second_pass(source)
+            check_second_pass(source)
             # Row i (from 0) replaces one of the kept with probability capacity / (i + 1).
             places = random.integers(0, np.arange(seen + room, moments.rows) + 1)
             wins = places < capacity
@@ -103,7 +103,8 @@ def read_sample(source: Source, capacity: int, seed: int, bar: Bar | None = None
     return Sample(kept, moments.rows, True, moments.mean, moments.variance)
 
 
-def _check_second_pass(source: Source) -> None:
+def check_second_pass(source: Source) -> None:
+    """Refuse a stream of which more is to be seen than one pass."""
     if not source.rereadable:
         raise InputError(
             f"{source.name} can be read once and is larger than memory allows for; fit needs a "
@@ -131,9 +132,13 @@ class Moments:
         mean = column_sums(X) / len(X)
         middle = mean.astype(np.result_type(X.dtype, np.float32))  # bytes have no sign
         squares = column_sums(X, lambda rows: np.square(rows - middle))
-        gap, total = mean - self.mean, self.rows + len(X)
-        self.mean = self.mean + gap * (len(X) / total)
-        self._squares = self._squares + squares + np.square(gap) * (self.rows * len(X) / total)
+        self.merge(len(X), mean, squares)
+
+    def merge(self, rows: int, mean: Floats, squares: Floats) -> None:
+        """Take in rows of which the mean and the summed squared deviations are known."""
+        gap, total = mean - self.mean, self.rows + rows
+        self.mean = self.mean + gap * (rows / total)
+        self._squares = self._squares + squares + np.square(gap) * (self.rows * rows / total)
         self.rows = total
 
 

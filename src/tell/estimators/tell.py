@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -22,9 +22,10 @@ from sklearn.utils import ClassifierTags
 from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
-from tell.core.engine import Fit, fit_centers
+from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, fit_centers
+from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.online import StreamState, grown, stream_state
+from tell.core.online import StreamState, grown, state_of, stream_state
 from tell.data.budget import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
@@ -43,6 +44,9 @@ from tell.estimators.validation import (
 from tell.exceptions import DriftWarning, InputError
 from tell.persistence import SavedModel, save_as
 from tell.progress import progress
+
+if TYPE_CHECKING:
+    from tell.estimators.passes import FullFit
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
 WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
@@ -95,9 +99,18 @@ class TELL(
     device : str, default="cpu"
         Where to compute: "cpu", "cuda", "mps".
     memory : int or str, default="1GiB"
-        What the rows of a file and their fit may take, in bytes or as "500MB", "2GB". Of a larger
-        file a uniform sample is clustered, then every row gets its label. Does not count: the
-        program itself (about 0.5 GB), and arrays, which are in memory already.
+        What the rows of a file and their fit may take, in bytes or as "500MB", "2GB"; of each
+        worker, where there are some. Of a larger file a uniform sample is clustered, then every
+        row gets its label. Does not count: the program itself (about 0.5 GB), and arrays, which are
+        in memory already.
+    passes : int or "auto", default="auto"
+        Most steps on all rows after the sample's, until one lowers the loss by less than `tol`.
+        "auto" takes them where they cost little, where a step promises more than ten times `tol`,
+        and with `workers`. What the next step promises is measured: `bound` in `history_`.
+    workers : int, "torchrun" or None, default=None
+        Processes that read the rows and take steps on all of them, on Ray; "torchrun": the ranks of
+        the process group. The centres do not depend on how many there are. Rows in memory need
+        none. None: this process, or for a Ray data set all CPUs of its cluster.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -167,6 +180,8 @@ class TELL(
         random_state: Any = None,
         device: str = "cpu",
         memory: int | str = DEFAULT_MEMORY,
+        passes: int | str = "auto",
+        workers: int | str | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -183,6 +198,8 @@ class TELL(
         self.random_state = random_state
         self.device = device
         self.memory = memory
+        self.passes = passes
+        self.workers = workers
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -210,22 +227,33 @@ class TELL(
                 self, X, reset=True, check=lambda rows: self._read_matrix(rows, reset=True)
             )
             seed = draw_seed(self.random_state)
+            if self._by_workers(source):
+                self._fit_workers(source, sample_weight, seed)
+                self._forget_names()
+                return self
             with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
                 sample = read_sample(source, self._most_rows(source), seed, bar)
             if sample.complete:
                 weight = check_weights(sample_weight, sample.X)
                 fit = self._fit_matrix(sample.X, weight, seed, in_place=sample.is_copy)
+                warn_about(self, fit.counts, converged=fit.descent.converged)
             else:
-                fit = self._fit_sample(source, sample, sample_weight, seed)
-            warn_about(self, fit)
+                self._fit_sample(source, sample, sample_weight, seed)
             self._forget_names()
         return self
+
+    def _by_workers(self, source: Source) -> bool:
+        return not source.in_memory and (self.workers is not None or source.distributed)
 
     def _most_rows(self, source: Source) -> int:
         """Rows that may be in memory at a time, with all that is computed for them."""
         per_row = source.row_bytes + NUMBERS_PER_ROW * source.dtype.itemsize + LABEL_BYTES
-        descended = self.n_clusters / (10 * self.tol) if self.tol else 1 << 62
-        return most_rows(as_bytes(self.memory), per_row, math.ceil(descended))
+        return most_rows(as_bytes(self.memory), per_row, self._descended)
+
+    @property
+    def _descended(self) -> int:
+        """Rows of the largest sample that steps are taken on."""
+        return math.ceil(self.n_clusters / (ENOUGH * self.tol)) if self.tol else 1 << 62
 
     def _all_rows(self, source: Source) -> Any:
         """Give all rows, for those who have a weight for each."""
@@ -253,7 +281,7 @@ class TELL(
         if weight is not None and not weight.all():
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
-        self._adopt(fit, scaling)
+        self._adopt(scaling, stream_state(fit), fit.loss, fit.n_iter, fit.history, fit.runs)
         if factor != 1.0:
             self._state = grown(self._state, self._state.seen * factor)
         own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
@@ -261,23 +289,37 @@ class TELL(
         self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self.n_clusters)
         return fit
 
-    def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> Fit:
-        """Cluster a sample, then read the rows a second time to label all of them."""
+    def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> None:
+        """Cluster a sample, then read the rows again: to label them, and for steps on all."""
+        from tell.estimators.passes import fit_all_rows, local_workers
+
         if sample_weight is not None:
             raise self._too_large(source)
-        scaling = self._prepared_scaling() or sample.scaling(self.geometry, self.standardize)
-        rows = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, self.device)
-        fit = self._fit_rows(rows, scaling, seed)
-        self._adopt(fit, scaling)
-        fit = fit.without_rows()
-        sample.X = rows = None  # type: ignore[assignment] # the labels may need the room
-        with progress("assign", source.n_rows, visible=self.verbose > 0) as bar:
-            found = label_chunks(source, self._assign, self.n_clusters, bar=bar)
-        self.labels_, self.loss_ = found.labels, found.loss
-        self.cluster_losses_ = found.cluster_losses
-        self._usual_loss = found.loss
-        self._state = grown(self._state, float(len(found.labels)))
-        return fit
+        to_tol = self.passes != "auto"
+        self._adopt_full(fit_all_rows(self, local_workers(source), sample, seed, to_tol=to_tol))
+
+    def _fit_workers(self, source: Source, sample_weight: Any, seed: int) -> None:
+        """Sample, measure, cluster and label the rows where they are read."""
+        from tell.estimators.passes import count_rows, fit_all_rows, open_workers, survey
+
+        if sample_weight is not None:
+            raise InputError("sample_weight needs all rows in one process; leave workers out")
+        n_rows = count_rows(source)
+        size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self.n_clusters, self._descended)
+        with open_workers(self, source, n_rows) as workers:
+            sample = survey(workers, n_rows, min(size, self._most_rows(source)), seed)
+            self._adopt_full(fit_all_rows(self, workers, sample, seed, to_tol=True))
+
+    def _adopt_full(self, found: FullFit) -> None:
+        centers, sums = found.passed.centers.to(self.device), found.passed.sums
+        runs = [] if found.sample is None else found.sample.runs
+        self._adopt(
+            found.scaling, state_of(centers, sums), sums.loss, found.n_iter, found.history, runs
+        )
+        self.labels_ = found.labels
+        counts = sums.totals.counts
+        self.cluster_losses_ = per_cluster(sums.cluster_losses.numpy(), counts.numpy())
+        warn_about(self, counts, converged=found.passed.converged, stacklevel=5)
 
     def _prepared_scaling(self) -> Scaling | None:
         """The weights of a table's features, where the model has a preparation."""
@@ -302,20 +344,25 @@ class TELL(
             if self.solver == "sgd":
                 fit = fit_batchwise(rows, self.n_clusters, **shared)
             else:
-                fit = fit_centers(rows, self.n_clusters, tol=self.tol, **shared)
+                passes = None if self.passes == "auto" else int(self.passes)
+                fit = fit_centers(rows, self.n_clusters, tol=self.tol, passes=passes, **shared)
             bar.update(self.max_iter, loss=fit.loss)
         return fit
 
-    def _adopt(self, fit: Fit, scaling: Scaling) -> None:
-        self._scaling = scaling
-        self._state = stream_state(fit)
-        self._pending = []
-        self.loss_ = self._usual_loss = fit.loss  # the one follows a stream, the other does not
-        self.n_iter_ = fit.n_iter
-        self.history_ = fit.history
+    def _adopt(
+        self,
+        scaling: Scaling,
+        state: StreamState,
+        loss: float,
+        n_iter: int,
+        history: list[dict[str, float]],
+        runs: list[EngineRun],
+    ) -> None:
+        self._scaling, self._state, self._pending = scaling, state, []
+        self.loss_ = self._usual_loss = loss  # the one follows a stream, the other does not
+        self.n_iter_, self.history_ = n_iter, history
         self.runs_ = [
-            {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen}
-            for r in fit.runs
+            {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen} for r in runs
         ]
         self.stream_: list[dict[str, float]] = []
 
@@ -555,6 +602,8 @@ class TELL(
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Cluster of each row: the nearest centre."""
         source = self._open(X)
+        if self._by_workers(source):
+            return self._predict_workers(source)
         if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters, bar=bar).labels
@@ -564,6 +613,16 @@ class TELL(
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
         return _labels(labels) if usual else self._assign(X)[0]
+
+    def _predict_workers(self, source: Source) -> NDArray[np.int32]:
+        from tell.estimators.passes import count_rows, label_shards, open_workers
+
+        n_rows = count_rows(source)
+        with (
+            progress("predict", None, visible=self.verbose > 0) as bar,
+            open_workers(self, source, n_rows, bar) as workers,
+        ):
+            return label_shards(self, workers, self._scaling, self._state.centers)
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""

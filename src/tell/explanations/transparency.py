@@ -19,7 +19,23 @@ _TERMS = {
     "distil": "the cross-entropy of its assignment to a partition of the neighbour graph",
 }
 # What a record of an epoch holds beside losses and metrics.
-_NOT_CURVES = ("epoch", "iteration", "step", "rows", "rate", "seconds", "run", "kept", "revived")
+_NOT_CURVES = frozenset(
+    [
+        "epoch",
+        "iteration",
+        "step",
+        "rows",
+        "rate",
+        "seconds",
+        "run",
+        "kept",
+        "revived",
+        "bound",
+        "rows_per_second",
+        "bytes",
+        "workers",
+    ]
+)
 
 
 @dataclass(frozen=True, eq=False)

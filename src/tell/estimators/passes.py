@@ -1,0 +1,222 @@
+"""Fits that see every row of what memory does not hold: in this process, or by workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, Fit
+from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
+from tell.core.passes import Passed, descend
+from tell.core.sums import Extent, Sums
+from tell.data.budget import as_bytes
+from tell.data.sources import Source
+from tell.estimators.checks import check_rows
+from tell.estimators.sampling import Moments, Sample, check_second_pass
+from tell.estimators.scaling import Scaling, to_rows
+from tell.exceptions import InputError
+from tell.progress import Bar, progress
+from tell.scale.shards import Shard, Task
+from tell.scale.workers import InProcess, TorchWorkers, Workers, sums
+
+if TYPE_CHECKING:
+    from tell.estimators.tell import TELL
+
+
+@dataclass
+class FullFit:
+    """What passes over all rows have found, beside the fit to a sample, if there was one."""
+
+    passed: Passed
+    scaling: Scaling
+    labels: NDArray[np.int32]
+    sample: Fit | None
+    history: list[dict[str, float]]
+
+    @property
+    def n_iter(self) -> int:
+        """Steps on samples and on all rows."""
+        return self.passed.n_steps + (0 if self.sample is None else self.sample.n_iter)
+
+
+def local_workers(source: Source) -> Workers:
+    """The whole source as one shard in this process, read again in every pass."""
+    return InProcess([Shard(source)])
+
+
+@contextmanager
+def open_workers(model: TELL, source: Source, n_rows: int, bar: Bar | None = None) -> Iterator[Any]:
+    """The workers that the model asks for; they are gone afterwards, whatever happens."""
+    cache = as_bytes(model.memory) // 2
+    workers: Workers
+    if model.workers == "torchrun":
+        workers = TorchWorkers(source, n_rows, cache)
+    else:
+        from tell.scale.ray_workers import RayWorkers
+
+        count = None if model.workers is None else int(model.workers)
+        workers = RayWorkers(source, n_rows, count, cache, bar)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+def count_rows(source: Source) -> int:
+    """How many rows there are; what does not know is read to its end."""
+    if not source.rereadable:
+        check_second_pass(source)
+    return source.n_rows or sum(len(chunk) for chunk in source.chunks())
+
+
+def survey(workers: Workers, n_rows: int, size: int, seed: int) -> Sample:
+    """A uniform sample and the columns' moments, the same however the rows are split."""
+    random = np.random.default_rng(seed)
+    wanted = np.sort(random.choice(n_rows, min(size, n_rows), replace=False, shuffle=False))
+    found = workers.each("survey", wanted)
+    X = np.concatenate([part.sample for part in found])
+    moments = Moments(X.shape[1])
+    for part in found:
+        for rows, mean, squares in part.moments:
+            moments.merge(rows, mean, squares)
+    if moments.rows != n_rows:
+        raise InputError(f"the rows changed while they were read: {n_rows} became {moments.rows}")
+    return Sample(X, n_rows, True, moments.mean, moments.variance)
+
+
+def fit_all_rows(
+    model: TELL, workers: Workers, sample: Sample, seed: int, *, to_tol: bool
+) -> FullFit:
+    """Cluster the sample, then take steps on all rows.
+
+    Without `to_tol` these end where a step promises less than ten times `tol`, which a sample of
+    the usual size does from the start.
+    """
+    learned = model._prepared_scaling()
+    scaling = learned or sample.scaling(model.geometry, model.standardize)
+    x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
+    passes = _Passes(model, workers, scaling, _extent(sample, scaling))
+    fit, history = None, []
+    if _sample_is_too_small(model, sample):
+        every = torch.arange(x.shape[0], device=x.example.device)
+        centers = passes.seeds(x.dense(every).cpu(), seed)
+    else:
+        fit = model._fit_rows(x, scaling, seed)
+        centers, history = fit.centers.cpu(), fit.history
+        fit = fit.without_rows()
+    sample.X = x = None  # type: ignore[assignment] # the labels may need the room
+    passed = passes.descend(centers, model.tol if to_tol else ENOUGH * model.tol)
+    run = history[-1].get("run", 0) if history else 0
+    for entry in passed.history:
+        entry |= {"run": run, "kept": True}
+    labels = np.concatenate(workers.each("labels", passes.task(passed.centers)))
+    return FullFit(passed, scaling, labels, fit, history + passed.history)
+
+
+def _sample_is_too_small(model: TELL, sample: Sample) -> bool:
+    if sample.n_rows < model.n_clusters:
+        raise InputError(
+            f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
+            f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
+        )
+    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model.n_clusters and model.solver != "sgd"
+    return few and not sample.complete and isinstance(model.init, str)
+
+
+def _extent(sample: Sample, scaling: Scaling) -> Extent:
+    """How large sums can get, from the moments of the columns."""
+    if sample.mean is None or sample.variance is None:
+        raise InputError("the moments of the columns are not known")
+    offset = 0.0 if scaling.offset is None else scaling.offset
+    squares = sample.variance + np.square(sample.mean - offset)
+    if scaling.scale is not None:
+        squares = squares / np.square(scaling.scale)
+    return Extent(sample.n_rows, torch.from_numpy(np.asarray(squares, dtype=np.float64)))
+
+
+class _Passes:
+    """Passes over the rows of all workers, with a record of what they moved."""
+
+    def __init__(self, model: TELL, workers: Workers, scaling: Scaling, extent: Extent) -> None:
+        self._model, self._workers = model, workers
+        self._scaling, self._extent = scaling, extent
+        self._moved: list[int] = []
+
+    def task(self, centers: Tensor) -> Task:
+        return Task(centers, self._model.geometry, self._extent, self._scaling.apply)
+
+    def _reduce(self, centers: Tensor) -> Sums:
+        before = self._workers.bytes_moved
+        found = sums(self._workers, self.task(centers))
+        self._moved.append(self._workers.bytes_moved - before)
+        return found
+
+    def descend(self, centers: Tensor, tol: float) -> Passed:
+        """Steps on all rows until one promises less than `tol`; each is in the history."""
+        model = self._model
+        most = model.max_iter if model.passes == "auto" else min(int(model.passes), model.max_iter)
+        if model.solver == "sgd":
+            most = 0  # its centres are those of its own steps
+        with progress("passes", most + 1, visible=model.verbose > 0) as bar:
+            done = iter(range(1, most + 2))
+            passed = descend(
+                self._reduce,
+                centers,
+                model.geometry,
+                tol=tol,
+                max_steps=most,
+                report=lambda **entry: bar.update(next(done), loss=entry["loss"]),
+            )
+        passed.converged |= model.passes != "auto" or most == 0  # all that was asked for
+        for entry, moved in zip(passed.history, self._moved, strict=False):
+            entry |= {"bytes": moved, "workers": self._workers.n_workers}
+        return passed
+
+    def seeds(self, sample: Tensor, seed: int) -> Tensor:
+        """k-means‖ in two passes over all rows."""
+        model, k = self._model, self._model.n_clusters
+        _check_directions(model, sample)
+        first = first_centers(sample, max(1, min(len(sample) // 2, k // 8)), model.geometry, seed)
+        count = OVERSAMPLING * k
+        parts: list[Drawn] = self._workers.each("draw", self.task(first), count, seed)
+        drawn = parts[0]
+        for part in parts[1:]:
+            drawn = drawn.first_of(part, count)
+        candidates = torch.cat([first, drawn.x])
+        if model.geometry == "sphere":
+            candidates = torch.nn.functional.normalize(candidates, dim=1)
+        weights = sums(self._workers, self.task(candidates)).totals.counts
+        return choose_seeds(candidates, weights, k, model.geometry, seed)
+
+
+def _check_directions(model: TELL, sample: Tensor) -> None:
+    """Check that there is a direction to start from."""
+    if model.geometry == "sphere" and not sample.any():
+        check_rows(model, to_rows(np.zeros((model.n_clusters, 1)), None, "cpu"))
+
+
+def label_shards(model: TELL, workers: Workers, scaling: Scaling, centers: Tensor) -> Any:
+    """The labels of all rows, shard by shard."""
+    return np.concatenate(workers.each("labels", labelling_task(model, scaling, centers)))
+
+
+def write_shards(model: TELL, source: Source, folder: Path) -> list[int]:
+    """Have each worker write its labels; return how many rows have gaps, then those of clusters."""
+    task = labelling_task(model, model._scaling, model._fitted_state().centers)
+    with open_workers(model, source, count_rows(source)) as workers:
+        counts = workers.each("write_labels", task, str(folder.absolute()))
+    return [int(count) for count in sum(counts)]
+
+
+def labelling_task(model: TELL, scaling: Scaling, centers: Tensor) -> Task:
+    """What workers need to label rows; they add nothing up."""
+    nothing = Extent(0.0, torch.zeros(centers.shape[1], dtype=torch.float64))
+    return Task(centers.cpu(), model.geometry, nothing, scaling.apply)

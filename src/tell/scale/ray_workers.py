@@ -1,0 +1,134 @@
+"""Shards as Ray actors, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import warnings
+from typing import Any
+
+from tell.data.chunks import Source
+from tell.exceptions import MissingDependencyError, ParameterError, WorkerError
+from tell.progress import Bar
+from tell.scale.shards import Shard, split
+from tell.scale.workers import answer, values
+
+RETRIES = 3  # times that a worker which died is started afresh
+
+
+def import_ray() -> Any:
+    """Import Ray, quietly."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of the change
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependencyError(
+            "workers needs Ray, which is not installed: pip install 'tell-clustering[ray]'"
+        ) from None
+    return ray
+
+
+def start(workers: int | None = None, address: str | None = None) -> bool:
+    """Connect to a cluster, or start one on this machine; say whether this call did it."""
+    ray = import_ray()
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        cpus = max(workers or 1, os.cpu_count() or 1)
+        options |= {"num_cpus": cpus, "include_dashboard": False, "address": "local"}
+    else:
+        options["address"] = address
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of Ray's own defaults
+            ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise WorkerError(
+            f"Ray cannot be reached at {address or 'this machine'} ({error}); start it with "
+            "'ray start --head', or leave the address out"
+        ) from None
+    return True
+
+
+class _Actor:
+    """A process with one shard. Requests and answers are bytes, so that they can be counted."""
+
+    def __init__(self, source: Source, first: int, last: int, cache: int) -> None:
+        self._shard = Shard(source, first, last, cache=cache, threads=1)
+
+    def call(self, request: bytes) -> bytes:
+        method, arguments = pickle.loads(request)
+        return pickle.dumps(answer(self._shard, method, arguments))
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+class RayWorkers:
+    """One actor per shard.
+
+    Parameters
+    ----------
+    workers : int or None
+        None: as many as the cluster has CPUs.
+    cache : int
+        Bytes of rows that each worker keeps between passes.
+    bar : Bar, optional
+        Is told of every shard that is done.
+    """
+
+    def __init__(
+        self, source: Source, n_rows: int, workers: int | None, cache: int, bar: Bar | None = None
+    ) -> None:
+        self.actors: list[Any]
+        self._started, self.actors = start(workers), []
+        self._ray, self.bytes_moved, self._bar = import_ray(), 0, bar or Bar()
+        self._ranges = split(n_rows, source.n_features, self._affordable(workers))
+        # Small arguments travel with the actor itself, and are there when it must start again.
+        actor = self._ray.remote(num_cpus=1, max_restarts=RETRIES, max_task_retries=RETRIES)(_Actor)
+        self.actors = [actor.remote(source, first, last, cache) for first, last in self._ranges]
+        self.n_workers = len(self.actors)
+
+    def _affordable(self, workers: int | None) -> int:
+        cpus = int(self._ray.cluster_resources().get("CPU", 1))
+        if workers is not None and workers > cpus:
+            self.close()
+            raise ParameterError(
+                f"workers must be at most the {cpus} CPUs of the Ray cluster, got {workers}"
+            )
+        return workers or cpus
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        request = pickle.dumps((method, arguments))
+        shared = self._ray.put(request)
+        asked = [actor.call.remote(shared) for actor in self.actors]
+        answers = self._collect(asked)
+        self.bytes_moved += len(request) * len(asked) + sum(map(len, answers))
+        return values([pickle.loads(reply) for reply in answers])
+
+    def _collect(self, asked: list[Any]) -> list[bytes]:
+        waiting = list(asked)
+        while waiting:
+            _, waiting = self._ray.wait(waiting, timeout=1.0)
+            self._bar.update(len(asked) - len(waiting))
+        return [self._reply(task, rows) for task, rows in zip(asked, self._ranges, strict=True)]
+
+    def _reply(self, task: Any, rows: tuple[int, int]) -> bytes:
+        try:
+            return bytes(self._ray.get(task))
+        except self._ray.exceptions.RayError as error:
+            text = str(error).strip().splitlines()[-1]
+            raise WorkerError(
+                f"the worker for rows {rows[0]} to {rows[1]} failed {RETRIES + 1} times ({text}); "
+                "give it more memory or use more workers, and fit again"
+            ) from error
+
+    def close(self) -> None:
+        """End the actors, and Ray if it was started for them."""
+        for actor in self.actors:
+            self._ray.kill(actor, no_restart=True)
+        if self._started:
+            self._ray.shutdown()
