@@ -68,7 +68,7 @@ def test_a_point_stays_a_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.xlsx", b"no zip", "not an Excel file"),
+        ("a.xlsx", b"no zip", "not a readable Excel"),
         ("a.json", b"[1, 2", "not JSON"),
         ("a.json", b"[1, 2]", "row 0 .*object or an array"),
         ("a.json", b"[]", "at least one row"),

@@ -26,6 +26,7 @@ from tell.data.idx import read_idx
 from tell.data.preparation import Preparation
 from tell.data.sources import open_source
 from tell.data.survey import learn
+from tell.data.table_preparation import open_table
 from tell.estimators import DistilRecipe
 
 from ..data.test_parsers import cifar_bytes
@@ -152,7 +153,7 @@ def _checkpoint(folder: Path) -> Path:
 def _preparation(folder: Path) -> Path:
     pq.write_table(_table(), folder / "table.parquet")
     source = open_source(str(folder / "table.parquet"))
-    text = json.dumps(learn(source, impute="mean", one_hot=True).to_json())  # type: ignore[arg-type]
+    text = json.dumps(learn(source).to_json())  # type: ignore[arg-type]
     (folder / "preparation.json").write_text(text)
     return folder / "preparation.json"
 
@@ -162,6 +163,36 @@ def _prepare(path: Path) -> None:
     source = open_source(str(path.with_name("table.parquet")))
     for _ in preparation.apply(source).chunks():  # type: ignore[arg-type]
         pass
+
+
+def _mixed(encoding: str) -> bytes:
+    """Numbers with gaps and decimal commas, dates, truths, categories and texts."""
+    lines = ["nr;income;day;member;country;word"]
+    lines += [
+        f"{i};{'n.a.' if i % 7 == 0 else f'{v:.2f}'.replace('.', ',')};2024-0{i % 9 + 1}-17;"
+        f"{'yes' if i % 2 else 'no'};{'ÄBC'[i % 3]};word {i}"
+        for i, v in enumerate(ROWS[:, 0])
+    ]
+    return ("\r\n".join(lines) + "\r\n").encode(encoding)
+
+
+def _xlsx() -> bytes:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in [
+        ["a", "b", "kind"],
+        *([float(a), float(b), "xyz"[i % 3]] for i, (a, b) in enumerate(ROWS[:, :2])),
+    ]:
+        book.active.append(row)
+    return _saved(book.save)
+
+
+def _read_mixed(path: Path) -> None:
+    """Read a table as `fit` does: look at every cell, then encode."""
+    source = open_table(str(path))
+    for chunk in learn(source).apply(source).chunks():
+        assert np.isfinite(chunk.X).all()
 
 
 def _lied_json(rng: random.Random, raw: bytes) -> bytes:
@@ -176,6 +207,19 @@ FORMATS = (
         "parquet",
         _written("a.parquet", _saved(lambda f: pq.write_table(_table().drop_columns("kind"), f))),
         _read_rows,
+    ),
+    Format("table csv", _written("a.csv", _mixed("utf-8")), _read_mixed),
+    Format("table utf-16", _written("a.csv", _mixed("utf-16")), _read_mixed),
+    Format(
+        "table parquet",
+        _written("a.parquet", _saved(lambda f: pq.write_table(_table(), f))),
+        _read_mixed,
+    ),
+    Format("xlsx", _written("a.xlsx", _xlsx()), _read_mixed),
+    Format(
+        "json",
+        _written("a.json", b"[" + b",".join(_ndjson().split(b"\n")[:-1]) + b"]"),
+        _read_mixed,
     ),
     Format("npy", _written("a.npy", _saved(lambda f: np.save(f, ROWS))), _read_rows),
     Format("npz", _written("a.npz", _npz(np.savez)), _read_rows),

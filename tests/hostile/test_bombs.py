@@ -82,9 +82,10 @@ READ = """
 """
 
 
-@pytest.mark.parametrize("kind", ["header", "line", "row", "labels", "texts", "pixels"])
+@pytest.mark.parametrize("kind", ["header", "line", "row", "labels", "texts", "pixels", "sheet"])
 def test_bombs_are_refused_within_memory_and_with_a_remedy(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / {"header": "a.csv.gz", "line": "a.csv.gz", "pixels": "p"}.get(kind, "a.npz")
+    names = {"header": "a.csv.gz", "line": "a.csv.gz", "pixels": "p", "sheet": "a.xlsx"}
+    path = tmp_path / names.get(kind, "a.npz")
     if kind == "header":
         zeros_gz(path, b"", 1024)
     elif kind == "line":
@@ -95,6 +96,8 @@ def test_bombs_are_refused_within_memory_and_with_a_remedy(tmp_path: Path, kind:
         npz(path, X=((2, 3), "<f4", 1), y=((128 * MEGABYTE,), "<i8", 1024))
     elif kind == "texts":
         npz(path, X=((2, 3), "<f4", 1), y=((2,), f"<U{128 * MEGABYTE}", 1024))
+    elif kind == "sheet":
+        npz(path, X=((2, 3), "<f4", 1024))  # any archive: its size is known before it is unpacked
     else:
         path.mkdir()
         png(path / "a.png", 13_000)

@@ -18,6 +18,7 @@ import pytest
 
 import tell
 from tell import TELL
+from tell.cli.main import run
 
 from .test_writers import environment
 
@@ -77,18 +78,50 @@ sys.exit(main())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "rows.npy"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
-    model = TELL(3, random_state=0).fit(ROWS)
-    model.save(tmp_path / "model")
-    (tmp_path / "model").chmod(0o555)
+@contextmanager
+def not_the_owner(folder: Path) -> Iterator[None]:
+    """Become somebody who may read the folder and not write there; root becomes nobody."""
+    if os.geteuid():
+        folder.chmod(0o555)
+    else:
+        for path in (folder, *folder.parents):
+            path.chmod(path.stat().st_mode | 0o055)
+            if path.name.startswith("pytest-of"):
+                break
+        os.seteuid(65534)
     try:
-        assert tell.load(tmp_path / "model").n_clusters == 3  # readers need no lock file
-        with pytest.raises(PermissionError):
-            model.save(tmp_path / "model")
+        yield
     finally:
-        (tmp_path / "model").chmod(0o755)
-    assert len(list((tmp_path / "model").iterdir())) == 2
+        if os.getuid():
+            folder.chmod(0o755)
+        else:
+            os.seteuid(0)
+
+
+def test_the_folder_of_somebody_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = TELL(3, random_state=0).fit(ROWS)
+    folder = tmp_path / "model"
+    model.save(folder)
+    np.save(tmp_path / "rows.npy", ROWS)
+    (tmp_path / "rows.npy").chmod(0o644)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    words = ["tell", "update", str(folder), str(tmp_path / "rows.npy")]
+    with not_the_owner(folder):
+        mine = tell.load(folder)  # readers need no lock file
+        np.testing.assert_array_equal(mine.predict(ROWS), model.predict(ROWS))
+        mine.partial_fit(ROWS)
+        with pytest.raises(PermissionError):
+            mine.save(folder)
+        monkeypatch.setattr(sys, "argv", words)
+        assert run() == 2
+    complaint = capsys.readouterr().err
+    assert str(folder) in complaint
+    assert "ermission" in complaint
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_clock_that_jumps_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

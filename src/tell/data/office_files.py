@@ -6,9 +6,10 @@ import datetime
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 from tell.data.chunks import Choice, Source, no_rows
+from tell.data.limits import check_size, decoding, most_bytes
 from tell.data.streams import open_lines
 from tell.data.tables import ArrowSource
 from tell.exceptions import InputError, MissingDependencyError
@@ -26,10 +27,16 @@ def open_json(paths: list[Path], name: str, choice: Choice, chunk_rows: int) -> 
     """Open a .json file: an array of objects or of arrays, or objects line by line."""
     contents = []
     for path in paths:
+        with path.open("rb") as file:
+            lines = len(paths) == 1 and file.read(64).lstrip()[:1] == b"{"
+        size = path.stat().st_size
+        if lines and size > most_bytes():
+            return open_lines(paths, name, choice, chunk_rows)
+        check_size(size, "the array", str(path))
         try:
             found = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
-            if len(paths) == 1 and path.read_bytes().lstrip()[:1] == b"{":
+            if lines:
                 return open_lines(paths, name, choice, chunk_rows)
             raise InputError(f"{path} is not JSON ({error}); write an array of rows") from None
         contents.append(_rows_of(found, str(path)))
@@ -68,17 +75,16 @@ def _rows_of(found: Any, name: str) -> list[dict[str, Any]]:
 def _sheet(path: Path) -> list[dict[str, Any]]:
     try:
         from openpyxl import load_workbook
-        from openpyxl.utils.exceptions import InvalidFileException
     except ImportError:
         raise MissingDependencyError(
             'reading Excel files needs openpyxl; install it: pip install "tell-clustering[excel]"'
         ) from None
-    try:
+    with decoding(str(path), "Excel (.xlsx)"):
+        with ZipFile(path) as archive:
+            check_size(sum(part.file_size for part in archive.infolist()), "the book", str(path))
         book = load_workbook(path, read_only=True, data_only=True)
         lines = list(book.worksheets[0].iter_rows(values_only=True))
         book.close()
-    except (BadZipFile, InvalidFileException, KeyError, ValueError, IndexError) as error:
-        raise InputError(f"{path} is not an Excel file ({error}); save it as .xlsx") from None
     lines = [line for line in lines if any(cell is not None for cell in line)]
     if not lines:
         raise no_rows(str(path))
