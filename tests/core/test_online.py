@@ -177,3 +177,12 @@ def test_a_revived_centre_has_the_length_of_its_row_whatever_its_weight() -> Non
     lengths = now.lengths / now.memory.counts
     assert float(lengths.min()) == pytest.approx(3, rel=0.05)
     assert float(lengths.max()) == pytest.approx(3, rel=0.05)
+
+
+def test_a_weight_is_a_repetition_for_the_watch() -> None:
+    few, counts = losses(40), torch.arange(40) % 3 + 1
+    for start in (Watch(), Watch.over(losses(200), 10)):
+        weighted = start.after(few, counts.double())
+        repeated = start.after(few.repeat_interleave(counts).double())
+        for name in ("rows", "mean", "squares", "running", "watched"):
+            assert getattr(weighted, name) == pytest.approx(getattr(repeated, name)), name

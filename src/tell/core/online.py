@@ -67,12 +67,11 @@ class Watch:
         """Loss beyond which a row is called far; unknown until the baseline stands."""
         return self.mean + 3 * self.deviation if self.stands else math.inf
 
-    def after(self, distances: Tensor) -> Watch:
-        """The watch after further rows."""
-        count, mean = float(len(distances)), float(distances.mean())
+    def after(self, distances: Tensor, weights: Tensor | None = None) -> Watch:
+        """The watch after further rows, of which each counts as often as its weight says."""
+        count, mean, inside = _moments(distances, weights)
         if not self.stands:  # still learning what is usual (Chan's update)
             rows, gap = self.rows + count, mean - self.mean
-            inside = float((distances - mean).square().sum())
             return Watch(
                 rows=rows,
                 mean=self.mean + gap * count / rows,
@@ -86,6 +85,24 @@ class Watch:
         much = 1.1 if self.rows >= BASELINE_ROWS else 1.5
         drifting = running > much * self.mean and running > self.mean + 4 * error
         return replace(self, running=running, watched=watched, drifting=drifting)
+
+
+def _moments(distances: Tensor, weights: Tensor | None) -> tuple[float, float, float]:
+    """Rows, their mean loss, and its summed squared deviations."""
+    if weights is None:
+        mean = float(distances.mean())
+        return float(len(distances)), mean, float((distances - mean).square().sum())
+    losses, weights = wide(distances), wide(weights)
+    count = float(weights.sum())
+    mean = float(weights @ losses) / count
+    return count, mean, float(weights @ (losses - mean).square())
+
+
+def _share(chosen: Tensor, weights: Tensor | None) -> float:
+    """Part of the rows that are chosen."""
+    if weights is None:
+        return float(chosen.float().mean())
+    return float(wide(weights)[chosen].sum() / wide(weights).sum())
 
 
 @dataclass(frozen=True)
@@ -138,7 +155,11 @@ def _lengths(rows: Rows) -> Tensor:
 
 
 def step(
-    state: StreamState, rows: Rows, geometry: Geometry, half_life: float | None
+    state: StreamState,
+    rows: Rows,
+    geometry: Geometry,
+    half_life: float | None,
+    unit: float = 1.0,
 ) -> tuple[StreamState, dict[str, float], Tensor]:
     """Move the centres by one batch; returns the new state, what happened, and the labels.
 
@@ -147,8 +168,10 @@ def step(
     The memory S of all rows so far decays by half every `half_life` rows (never, if None). With
     the batch's sum s the new centre is unit(S + s): the paper's normalised step with the length
     ‖s‖/‖S‖. It falls as 1/t for a stationary stream and stays constant under a half-life.
+    A weight of 1 stands for `unit` rows: the watch over the loss counts in rows.
     """
     nearest = assign(rows, state.centers, geometry)
+    repeated = None if rows.weight is None else wide(rows.weight) * unit
     part = totals(rows, nearest.labels, len(state.centers), geometry)
     count = float(part.counts.sum())
     keep = 1.0 if half_life is None else 0.5 ** (count / half_life)
@@ -162,10 +185,10 @@ def step(
         lengths,
         state.seen + count,
         state.revived_at,
-        state.watch.after(nearest.distances),
+        state.watch.after(nearest.distances, repeated),
     )
     new, revived = _revive_idle(new, rows, nearest, geometry)
-    far = float((nearest.distances > state.watch.far).float().mean())
+    far = _share(nearest.distances > state.watch.far, repeated)
     record = {
         "rows": count,
         "seen": new.seen,

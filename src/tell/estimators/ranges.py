@@ -63,7 +63,9 @@ def step_in_range(
         return step(state, rows, geometry, half_life)
     down, up = 2.0**-exponent, 2.0**exponent
     near = None if half_life is None else half_life * down
-    new, record, labels = step(_rescaled(state, down), _reweighted(rows, down), geometry, near)
+    new, record, labels = step(
+        _rescaled(state, down), _reweighted(rows, down), geometry, near, unit=up
+    )
     record |= {"rows": record["rows"] * up, "seen": record["seen"] * up}
     return _rescaled(new, up), record, labels
 

@@ -197,7 +197,9 @@ def _survey(wanted: NDArray[np.int64], block: Tensor, start: int) -> tuple[NDArr
 
 
 def split(n_rows: int, n_features: int, shards: int) -> list[tuple[int, int]]:
-    """Row ranges of about equal size that begin where blocks begin; fewer if there are few blocks.
+    """Row ranges as equal as blocks allow, each begins where a block does; fewer if blocks are few.
+
+    Where blocks do not go round, the last range has one more: the last block is the short one.
 
     >>> split(200_000, 8, 3)
     [(0, 65536), (65536, 131072), (131072, 200000)]
@@ -205,5 +207,5 @@ def split(n_rows: int, n_features: int, shards: int) -> list[tuple[int, int]]:
     size = block_rows(n_features)
     blocks = -(-n_rows // size)
     shards = min(shards, blocks)
-    bounds = [round(number * blocks / shards) * size for number in range(shards + 1)]
+    bounds = [number * blocks // shards * size for number in range(shards + 1)]
     return [(a, min(b, n_rows)) for a, b in pairwise(bounds)]
