@@ -707,7 +707,11 @@ def test_a_gap_is_named_by_row_and_column() -> None:
     frame = WINE.copy()
     frame.loc[7, "ash"] = np.nan
     with pytest.raises(InputError, match="got NaN in row 7, column 'ash'"):
-        TELL(3).fit(frame)
+        TELL(3, prepare=False).fit(frame)
+    with pytest.raises(InputError, match="got NaN in row 7, column 1"):
+        TELL(3).fit(frame[["alcohol", "ash"]].to_numpy())  # without names nothing is prepared
+    filled = TELL(3, random_state=0).fit(frame)
+    assert filled.preparation_.columns[2].fill == frame["ash"].median()
     model = TELL(3, random_state=0).fit(DIGITS)
     rows = DIGITS.copy()
     rows[5, 3] = np.inf

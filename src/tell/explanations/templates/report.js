@@ -146,6 +146,7 @@
     return element;
   }
 
+  const heading = (name) => name.charAt(0).toUpperCase() + name.slice(1);
   const words = (i) => `${data.titles[i]}, ${data.names[data.cluster[i]]}`
     + (data.known && data.known[i] !== null ? `, labelled ${data.labels[data.known[i]]}` : "")
     + (data.centers.length > 1 ? `. ${data.clear[i]} % clear of ${data.names[data.runnerUp[i]]}.` : ".");
@@ -189,7 +190,7 @@
       panel.replaceChildren(...overview);
       live.textContent = "All clusters shown.";
     } else {
-      const title = text("h3", data.names[cluster]);
+      const title = text("h3", heading(data.names[cluster]));
       const link = text("a", "Go to its card");
       link.href = `#cluster-${cluster}`;
       const parts = [title, text("p", data.summaries[cluster], "summary"), link];
@@ -198,7 +199,7 @@
         parts.push(rule, ...describe(i, "120px", 30));
       }
       panel.replaceChildren(...parts);
-      live.textContent = `${data.names[cluster]}: ${data.summaries[cluster]}`;
+      live.textContent = `${heading(data.names[cluster])}: ${data.summaries[cluster]}`;
     }
     draw();
   }
