@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +99,9 @@ def test_no_recipe_is_loaded_before_it_is_asked_for() -> None:
         "import sys, tell; tell.explain, tell.report; print('tell.estimators.deep' in sys.modules)"
     )
     assert run(code).strip() == "False"
+
+
+def test_a_file_name_says_which_file_is_meant() -> None:
+    names = [path.name for path in Path(tell.__file__).parent.rglob("*.py")]
+    twice = {name for name in names if names.count(name) > 1 and name != "__init__.py"}
+    assert twice == set()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
-    from tell.estimators.deep.recipes.tell import TellRecipe
+    from tell.estimators.deep.recipes.tell_recipe import TellRecipe
     from tell.exceptions import (
         ConvergenceWarning,
         DataUnavailableError,

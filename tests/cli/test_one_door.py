@@ -16,7 +16,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from tell import TELL, DeepTELL, load
-from tell.cli.rows import open_like
+from tell.cli.opening import open_like
 from tell.data import sources, table_preparation
 
 from .conftest import Run, environment

@@ -23,7 +23,7 @@ from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.partial import one_pass
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
-from tell.estimators.deep.recipes.tell import TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.exceptions import (
     ConvergenceWarning,
     DivergedError,

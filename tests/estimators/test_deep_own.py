@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.recipes.graph import GraphStart
-from tell.estimators.deep.recipes.tell import TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.exceptions import ParameterError
 from tell.persistence import read_model
 

@@ -22,7 +22,7 @@ from tell.core.objective import Losses
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
-from tell.estimators.deep.recipes.tell import TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.exceptions import ParameterError, WorkerError
 
 IMAGES = load_digits().images[:120]

@@ -24,12 +24,12 @@ from tell.estimators import load
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.distil import DistilRecipe
+from tell.estimators.deep.recipes.given_labels import LabelStart
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.kmeans import KMeansStart
-from tell.estimators.deep.recipes.labels import LabelStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.estimators.deep.recipes.tell import RELATIVE_WEIGHT, TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import RELATIVE_WEIGHT, TellRecipe
 from tell.exceptions import InputError, ModelFileError, ParameterError, UntrustedModelError
 from tell.metrics import accuracy
 from tell.persistence import read_model, write_model

@@ -18,7 +18,7 @@ from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
-from tell.estimators.deep.recipes.tell import TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.estimators.deep.training import _described
 from tell.exceptions import ConvergenceWarning
 from tell.metrics import accuracy

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from tell.exceptions import InputError
-from tell.explanations import rows as rows_module
-from tell.explanations.rows import open_rows
+from tell.explanations import explained_rows as rows_module
+from tell.explanations.explained_rows import open_rows
 from tell.explanations.scan import Scan, scan
 from tell.explanations.view import view_model
 

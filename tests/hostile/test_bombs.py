@@ -165,7 +165,7 @@ def test_rows_are_saved_whatever_ends_the_reading(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tell.cli.learning import Learning, learn_all
-    from tell.cli.rows import open_like
+    from tell.cli.opening import open_like
     from tell.data.streams import LineSource
 
     data = folder.parent / "rows.ndjson"

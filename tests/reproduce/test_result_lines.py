@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tell.cli.main import app
 from tell.exceptions import InputError
-from tell.reproduce.importing import import_results
+from tell.reproduce.result_import import import_results
 from tell.reproduce.result_lines import add_lines, read_lines
 from tell.reproduce.results import (
     Result,

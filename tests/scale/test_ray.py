@@ -24,7 +24,7 @@ from tell import TELL, TablePreparation
 from tell.cli.main import app
 from tell.core.sums import Extent
 from tell.data.sources import open_source
-from tell.estimators import passes
+from tell.estimators import all_rows
 from tell.exceptions import InputError, MissingDependencyError, ParameterError
 from tell.scale.ray_workers import RayWorkers, start
 from tell.scale.shards import Shard, Task, split
@@ -76,8 +76,8 @@ def in_process(rows: Any, shards: int, **options: Any) -> TELL:
     model = TELL(K, random_state=0, **options)
     model.n_features_in_ = 4
     seed = passes_seed()
-    sample = passes.survey(workers, n, 8000, seed)
-    model._adopt_full(passes.fit_all_rows(model, workers, sample, seed, to_tol=True))
+    sample = all_rows.survey(workers, n, 8000, seed)
+    model._adopt_full(all_rows.fit_all_rows(model, workers, sample, seed, to_tol=True))
     return model
 
 

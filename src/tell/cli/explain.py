@@ -103,7 +103,7 @@ def command(
     """
     from tell import load
     from tell.cli.beside import read_beside
-    from tell.cli.rows import held, open_like
+    from tell.cli.opening import held, open_like
     from tell.cli.writers import check_page
     from tell.explanations import compare, explain, report
 

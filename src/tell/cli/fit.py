@@ -63,9 +63,9 @@ def command(
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
+    from tell.cli.decisions import print_preparation
     from tell.cli.fitting import Remembered, advice, build, fit_and_save, how_to_prepare
-    from tell.cli.preparing import print_preparation
-    from tell.cli.rows import connect, open_new
+    from tell.cli.opening import connect, open_new
 
     check_free(folder, replace=force)
     choice = {"columns": options.names(columns), "drop": options.names(drop)}

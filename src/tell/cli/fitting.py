@@ -18,8 +18,8 @@ from tell.cli.cluster_table import (
     describe,
     member_statistics,
 )
-from tell.data.budget import DEFAULT_MEMORY
 from tell.data.chunks import Chunk, Source
+from tell.data.limits import DEFAULT_MEMORY
 from tell.exceptions import ParameterError
 
 if TYPE_CHECKING:

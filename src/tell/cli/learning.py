@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.cli.console import say
-from tell.cli.rows import kept
+from tell.cli.opening import kept
 from tell.estimators import load
 from tell.exceptions import DriftWarning, ModelChangedError, ModelFileError
 from tell.progress import progress

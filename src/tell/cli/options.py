@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tell.data.budget import DEFAULT_MEMORY as DEFAULT_MEMORY
+from tell.data.limits import DEFAULT_MEMORY as DEFAULT_MEMORY
 
 _DATA, _MODEL, _OUTPUT = "Data", "Model", "Output"
 

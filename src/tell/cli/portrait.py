@@ -13,7 +13,7 @@ from rich.text import Text
 from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_metrics
 from tell.cli.console import out, plain, table
 from tell.cli.numbers import shown
-from tell.cli.rows import feature_names, kept
+from tell.cli.opening import feature_names, kept
 
 if TYPE_CHECKING:
     from tell.contract import ClusterModel, Reals

@@ -72,7 +72,7 @@ def command(
     """
     from tell import load
     from tell.cli.labelling import Tally, assignments
-    from tell.cli.rows import kept_beside, open_like, watched
+    from tell.cli.opening import kept_beside, open_like, watched
     from tell.cli.writers import check_target, label_writer
 
     wanted = options.names(keep) or []
@@ -103,8 +103,8 @@ def label_in_parallel(
 ) -> dict[str, Any]:
     """Have every worker label its rows and write a file of them."""
     from tell import TELL, load
-    from tell.cli.rows import connect, open_like
-    from tell.estimators.passes import write_shards
+    from tell.cli.opening import connect, open_like
+    from tell.estimators.all_rows import write_shards
     from tell.exceptions import ParameterError
 
     if target is None or target.suffix or target.is_file() or more:

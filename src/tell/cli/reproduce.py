@@ -135,7 +135,7 @@ def command(
 
 
 def _import(source: Path, folder: Path, scale: Scale, *, quiet: bool) -> None:
-    from tell.reproduce.importing import import_results
+    from tell.reproduce.result_import import import_results
 
     added = import_results(source, folder, scale)
     if not quiet:

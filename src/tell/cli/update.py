@@ -76,7 +76,7 @@ def command(
     """
     from tell import load
     from tell.cli.learning import Learning, learn_all
-    from tell.cli.rows import open_like
+    from tell.cli.opening import open_like
     from tell.contract import UpdatableModel
     from tell.exceptions import ParameterError
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
     from tell.estimators.deep.networks import network_builder
     from tell.estimators.deep.recipes.distil import DistilRecipe
+    from tell.estimators.deep.recipes.given_labels import LabelStart
     from tell.estimators.deep.recipes.graph import GraphStart
     from tell.estimators.deep.recipes.kmeans import KMeansStart
-    from tell.estimators.deep.recipes.labels import LabelStart
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-    from tell.estimators.deep.recipes.tell import TellRecipe
+    from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 
 __all__ = [
     "TELL",
@@ -49,13 +49,13 @@ _DEEP = {
     "DistilRecipe": "tell.estimators.deep.recipes.distil",
     "GraphStart": "tell.estimators.deep.recipes.graph",
     "KMeansStart": "tell.estimators.deep.recipes.kmeans",
-    "LabelStart": "tell.estimators.deep.recipes.labels",
+    "LabelStart": "tell.estimators.deep.recipes.given_labels",
     "PaperRecipe": "tell.estimators.deep.recipes.paper",
     "network_builder": "tell.estimators.deep.networks",
     "Recipe": "tell.estimators.deep.recipes.recipe",
     "Stage": "tell.estimators.deep.recipes.recipe",
     "Task": "tell.estimators.deep.recipes.recipe",
-    "TellRecipe": "tell.estimators.deep.recipes.tell",
+    "TellRecipe": "tell.estimators.deep.recipes.tell_recipe",
 }
 _KINDS = ("TELL", "DeepTELL", adapter.KIND)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tell.core.assignment import Rows
 from tell.core.seeding import Seeding
-from tell.data.budget import as_bytes
+from tell.data.limits import as_bytes
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 
 if TYPE_CHECKING:

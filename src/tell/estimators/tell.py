@@ -26,7 +26,7 @@ from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, 
 from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, grown, state_of, stream_state
-from tell.data.budget import DEFAULT_MEMORY, as_bytes
+from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
 from tell.estimators.preparing import Prepare, open_rows, with_features
@@ -46,7 +46,7 @@ from tell.persistence import SavedModel, save_as
 from tell.progress import progress
 
 if TYPE_CHECKING:
-    from tell.estimators.passes import FullFit
+    from tell.estimators.all_rows import FullFit
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
 WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
@@ -291,7 +291,7 @@ class TELL(
 
     def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> None:
         """Cluster a sample, then read the rows again: to label them, and for steps on all."""
-        from tell.estimators.passes import fit_all_rows, local_workers
+        from tell.estimators.all_rows import fit_all_rows, local_workers
 
         if sample_weight is not None:
             raise self._too_large(source)
@@ -300,7 +300,7 @@ class TELL(
 
     def _fit_workers(self, source: Source, sample_weight: Any, seed: int) -> None:
         """Sample, measure, cluster and label the rows where they are read."""
-        from tell.estimators.passes import count_rows, fit_all_rows, open_workers, survey
+        from tell.estimators.all_rows import count_rows, fit_all_rows, open_workers, survey
 
         if sample_weight is not None:
             raise InputError("sample_weight needs all rows in one process; leave workers out")
@@ -615,7 +615,7 @@ class TELL(
         return _labels(labels) if usual else self._assign(X)[0]
 
     def _predict_workers(self, source: Source) -> NDArray[np.int32]:
-        from tell.estimators.passes import count_rows, label_shards, open_workers
+        from tell.estimators.all_rows import count_rows, label_shards, open_workers
 
         n_rows = count_rows(source)
         with (

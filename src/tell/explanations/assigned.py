@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tell.contract import Labels
+from tell.explanations.explained_rows import Block
 from tell.explanations.matrices import Matrix, stacked
-from tell.explanations.rows import Block
 from tell.explanations.view import Floats, Ints, ModelView
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from scipy import sparse
 
-from tell.explanations.labels import main_label
+from tell.explanations.known_labels import main_label
 from tell.explanations.matrices import medians, taken
 from tell.explanations.members import Member, members, outliers
 from tell.explanations.scan import Scan

@@ -9,7 +9,7 @@ import numpy as np
 
 from tell.exceptions import InputError
 from tell.explanations.assigned import assign
-from tell.explanations.rows import Rows, in_columns_of, open_rows
+from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
 from tell.explanations.view import Floats, Ints, ModelView, view_model
 from tell.explanations.words import percent
 

@@ -18,8 +18,9 @@ from tell.adapter import is_pipeline, unchained
 from tell.contract import Labels, Reals
 from tell.explanations.clusters import ClusterFacts, describe_clusters
 from tell.explanations.counterfactual import Columns, learn_columns
+from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
 from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
-from tell.explanations.labels import known_labels, label_texts
+from tell.explanations.known_labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project
 from tell.explanations.matrices import Matrix, compressed, stacked
 from tell.explanations.plain import as_plain
@@ -27,7 +28,6 @@ from tell.explanations.points import PointFacts, describe_point
 from tell.explanations.profiles import Profile, describe_profiles
 from tell.explanations.quality import QualityFacts, measure_quality
 from tell.explanations.remarks import remarks
-from tell.explanations.rows import Rows, in_columns_of, open_rows
 from tell.explanations.scan import Scan, scan
 from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.transparency import ModelFacts, describe_model

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tell.adapter import FittedKMeans, is_pipeline, model_of_labels
 from tell.contract import ClusterModel, Ints
 from tell.exceptions import InputError
+from tell.explanations.explained_rows import Rows
 from tell.explanations.matrices import cluster_sums
-from tell.explanations.rows import Rows
 
 NOISE = "noise"
 

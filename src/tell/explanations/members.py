@@ -8,7 +8,7 @@ import numpy as np
 
 from tell.contract import Reals
 from tell.explanations.assigned import Assigned
-from tell.explanations.labels import label_texts
+from tell.explanations.known_labels import label_texts
 from tell.explanations.matrices import dense
 from tell.explanations.scan import Scan
 

@@ -10,7 +10,7 @@ import numpy as np
 from tell.explanations.assigned import assign
 from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_other
 from tell.explanations.counterfactual import Change, Columns, printed_change
-from tell.explanations.rows import Block
+from tell.explanations.explained_rows import Block
 from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
 from tell.explanations.words import counted, percent
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tell.contract import Labels, Reals
 from tell.exceptions import InputError
 from tell.explanations.assigned import Assigned, assign
-from tell.explanations.labels import known_labels, label_texts
+from tell.explanations.explained_rows import Block, Rows
+from tell.explanations.known_labels import known_labels, label_texts
 from tell.explanations.matrices import (
     cluster_sums,
     dense,
@@ -23,7 +24,6 @@ from tell.explanations.matrices import (
     extremes,
     whole_columns,
 )
-from tell.explanations.rows import Block, Rows
 from tell.explanations.view import Floats, Ints, ModelView
 from tell.progress import progress
 

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from tell.explanations.assigned import Assigned, assign
+from tell.explanations.explained_rows import Block
 from tell.explanations.matrices import cluster_sums
-from tell.explanations.rows import Block
 from tell.explanations.view import EncodedInput, Floats, Ints, ModelView, view_model
 
 #: Features per cluster that are compared.

@@ -36,7 +36,7 @@ from tell.core.augment import resolve_augment
 from tell.core.batches import Augment
 from tell.core.loop import Hook
 from tell.core.objective import table_loss
-from tell.data.budget import DEFAULT_MEMORY, as_bytes
+from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import is_usable
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images

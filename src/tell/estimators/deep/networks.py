@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
-from tell.estimators.deep.importing import import_path, imported
+from tell.estimators.deep.import_paths import import_path, imported
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ModelFileError, ParameterError

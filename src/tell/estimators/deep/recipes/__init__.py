@@ -5,7 +5,7 @@ from __future__ import annotations
 from tell.estimators.deep.recipes.distil import DistilRecipe
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe
-from tell.estimators.deep.recipes.tell import TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.exceptions import ParameterError
 
 RECIPES: dict[str, type[Recipe]] = {

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tell.estimators.deep.importing import import_path, imported
+from tell.estimators.deep.import_paths import import_path, imported
 from tell.estimators.deep.recipes import RECIPES
 from tell.estimators.deep.recipes.distil import DistilRecipe
+from tell.estimators.deep.recipes.given_labels import LabelStart
 from tell.estimators.deep.recipes.graph import GraphStart
-from tell.estimators.deep.recipes.labels import LabelStart
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.estimators.deep.recipes.start import Start
 from tell.estimators.deep.recipes.starts import STARTS

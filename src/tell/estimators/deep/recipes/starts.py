@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tell.estimators.deep.recipes.given_labels import LabelStart
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.kmeans import KMeansStart
-from tell.estimators.deep.recipes.labels import LabelStart
 from tell.estimators.deep.recipes.start import RandomStart, Start
 from tell.exceptions import ParameterError
 

@@ -137,7 +137,7 @@ def kept(model: Any) -> dict[str, Any]:
 
 def _rows_within(memory: str, model: Any) -> int:
     """Rows of a chunk that takes a quarter of `memory`, its distances and shares included."""
-    from tell.data.budget import as_bytes
+    from tell.data.limits import as_bytes
 
     per_row = 32 * model.n_features_in_ + 64 * len(model.cluster_centers_)
     return max(1, as_bytes(memory) // (4 * per_row))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tell import TELL, DeepTELL
-from tell.data.budget import as_bytes
+from tell.data.limits import as_bytes
 from tell.exceptions import ParameterError
 
 

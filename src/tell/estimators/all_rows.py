@@ -17,7 +17,7 @@ from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, Fit
 from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
 from tell.core.passes import Passed, descend
 from tell.core.sums import Extent, Sums
-from tell.data.budget import as_bytes
+from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.checks import check_rows
 from tell.estimators.sampling import Moments, Sample, check_second_pass

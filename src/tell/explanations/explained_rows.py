@@ -14,7 +14,7 @@ from tell.data.arrays import SparseSource
 from tell.data.sources import Source, open_source
 from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
-from tell.explanations.labels import as_labels
+from tell.explanations.known_labels import as_labels
 from tell.explanations.matrices import Matrix
 
 BLOCK_ROWS = 4096
