@@ -26,6 +26,7 @@ NOTES = {
     "explanations": "facts, then plots",
     "adapter": "foreign k-means under the same contract",
     "scale": "shards on Ray or gloo",
+    "export": "ONNX, SQL, a card",
     "choosing": "how many clusters",
     "contract": "what models can do",
     "metrics": "ACC, NMI, ARI, …",

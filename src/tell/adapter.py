@@ -16,7 +16,6 @@ from tell.contract import (
     AffineInput,
     ClusterModel,
     Description,
-    EncodedInput,
     Floats,
     InputPath,
     Ints,
@@ -26,6 +25,7 @@ from tell.contract import (
     squared_distances,
 )
 from tell.exceptions import InputError, ModelFileError
+from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 
 KIND = "KMeansAdapter"
@@ -76,7 +76,7 @@ def as_model(model: Any) -> ClusterModel:
 
 
 @final
-class KMeansAdapter(NamedClusters):
+class KMeansAdapter(Exportable, NamedClusters):
     """A foreign k-means under the contract of `tell.contract.ClusterModel`.
 
     `predict` is the foreign model's own; everything else follows from its centres. A saved one
@@ -146,6 +146,7 @@ class KMeansAdapter(NamedClusters):
             input_shape=(d,),
             feature_names=None if names is None else tuple(map(str, names)),
             temperature=0.0,
+            assignment_temperature=self._loss() or None,
             settings=_settings(self.model),
             minimised=("clustering",) if self._loss() is not None else (),
             loss=self._loss(),
@@ -358,9 +359,15 @@ class PipelineModel(NamedClusters):
         path = self.inner.input_path
         if isinstance(path, AffineInput):
             return _composed([self._affine, path])
+        flat = [np.broadcast_to(part, path.shape).ravel() for part in (path.offset, path.scale)]
+        whole = _composed([self._affine, AffineInput(*flat)])
         scale = 1.0 if self._affine.scale is None else self._affine.scale
-        return EncodedInput(
-            lambda X: path.tensor(self._affine.apply(X)), path.scores, path.spread * scale
+        return replace(
+            path,
+            tensor=lambda X: path.tensor(self._affine.apply(X)),
+            spread=path.spread * scale,
+            offset=np.reshape(np.asarray(whole.offset), path.shape),
+            scale=np.reshape(np.asarray(whole.scale), path.shape),
         )
 
     @property

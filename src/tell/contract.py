@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tell.exceptions import InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from tell.core.layer import Geometry
 
@@ -64,11 +64,17 @@ class EncodedInput:
     tensor : rows (n, d) in the data's units as the tensor that the encoder takes
     scores : that tensor as minus the squared distances (n, k), differentiable
     spread : (d,) what one unit of the network's input is worth in the data's units
+    encoder, shape, offset, scale : the same as parts: rows take the shape, then
+        (x − offset) / scale, then the encoder
     """
 
     tensor: Callable[[Reals], Tensor]
     scores: Callable[[Tensor], Tensor]
     spread: Floats
+    encoder: nn.Module
+    shape: tuple[int, ...]
+    offset: Floats
+    scale: Floats
 
 
 InputPath = AffineInput | EncodedInput
@@ -101,6 +107,8 @@ class Description:
     n_features, input_shape : of one row: how many numbers, and how they are laid out
     feature_names : names of the columns, where the data of the fit had some
     temperature : τ of the assignment; 0 keeps the largest entry alone
+    assignment_temperature : τ of `predict_proba`; where it is 0 in training, the usual loss of a
+        row, so that rows between two clusters show it; None if it depends on the rows asked
     settings : the options it was made with
     minimised : the terms that training brought down at its end, such as "clustering" (the squared
         distance to the own centre) and "reconstruction"; empty where that is not known
@@ -119,6 +127,7 @@ class Description:
     minimised: tuple[str, ...]
     loss: float | None
     sizes: Reals | Ints | None = None
+    assignment_temperature: float | None = None
     runs: tuple[Run, ...] = ()
     history: Sequence[Record] = field(default=(), repr=False)
 

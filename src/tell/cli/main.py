@@ -25,6 +25,7 @@ PANELS = {
     "Start here": ["demo"],
     "Cluster your data": ["fit", "predict", "update", "show", "name", "data"],
     "Understand and compare": ["explain", "compare", "reproduce"],
+    "Use it elsewhere": ["export"],
 }
 
 # Typer carries a copy of click inside itself; this base class is reachable in every version.

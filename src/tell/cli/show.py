@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from tell.cli import options
 from tell.cli.console import out, print_json
 
 
-def command(model: options.Model, trust: options.Trust = False, json: options.Json = False) -> None:
+def command(
+    model: options.Model,
+    card: Annotated[
+        bool, typer.Option("--card", help="Print a model card in Markdown instead.")
+    ] = False,
+    trust: options.Trust = False,
+    json: options.Json = False,
+) -> None:
     """Print what a model is, what it learned from, and its clusters.
 
     What a cluster looks like is its members: their means are in the units of your data. Where a
@@ -19,6 +30,7 @@ def command(model: options.Model, trust: options.Trust = False, json: options.Js
     [bold]Examples[/]
       tell show model
       tell show model --json | jq .clusters
+      tell show model --card > model/README.md
     """
     from tell import load
     from tell.cli.portrait import (
@@ -36,6 +48,11 @@ def command(model: options.Model, trust: options.Trust = False, json: options.Js
     except UntrustedModelError as error:
         facts = describe_unopened(model)
         print_json(facts) if json else print_unopened(facts, str(error))
+        return
+    if card:
+        from tell.export.card import model_card
+
+        typer.echo(model_card(fitted), nl=False)
         return
     facts = describe_model(fitted)
     centers = describe_centers(fitted)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_COMPLAINTS = 20
-_YEAR = 365.2425
+YEAR = 365.2425
 _DATE_PARTS = ("day", "year sin", "year cos")
 Mask = NDArray[np.bool_]
 
@@ -449,7 +449,7 @@ def _column(entry: dict[str, Any]) -> Column:
 
 def _date_parts(days: NDArray[np.float64]) -> FloatArray:
     """Days since 1970 as a line and as a circle of one year."""
-    turn = 2 * np.pi * days / _YEAR
+    turn = 2 * np.pi * days / YEAR
     return np.stack([days, np.sin(turn), np.cos(turn)], axis=1)
 
 

@@ -42,6 +42,7 @@ from tell.estimators.validation import (
     unchanged_on_error,
 )
 from tell.exceptions import DriftWarning, InputError
+from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 from tell.progress import progress
 
@@ -56,7 +57,12 @@ NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
 
 
 class TELL(
-    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Exportable,
+    NamedClusters,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """k-means as the paper's cluster layer, for arrays, sparse matrices, files and streams.
 
@@ -562,6 +568,7 @@ class TELL(
             minimised=("clustering",),
             loss=float(self.loss_),
             sizes=self.cluster_sizes_,
+            assignment_temperature=self._assignment_temperature(np.float32),
             runs=tuple(map(Run.of, self.runs_)),
             history=self.history_,
         )
@@ -633,9 +640,12 @@ class TELL(
         scores = self._scores(X)
         scores -= scores.max(axis=1, keepdims=True)  # first: what overflows later is a share of 0
         with np.errstate(over="ignore"):
-            scores /= max(self.temperature or self._usual_loss, float(np.finfo(scores.dtype).tiny))
+            scores /= self._assignment_temperature(scores.dtype)
         np.exp(scores, out=scores)
         return scores / scores.sum(axis=1, keepdims=True)
+
+    def _assignment_temperature(self, dtype: Any) -> float:
+        return max(self.temperature or self._usual_loss, float(np.finfo(dtype).tiny))
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean clustering loss per row: larger is better."""

@@ -53,13 +53,19 @@ from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_
 from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
+from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 
 BYTES_PER_ROW = 1024  # of what recipes keep for each row: embedding, neighbours, assignment
 
 
 class DeepTELL(
-    NamedClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    Exportable,
+    NamedClusters,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     """Cluster rows or images by features that are learned for it.
 
@@ -258,8 +264,10 @@ class DeepTELL(
         Its temperature is the mean clustering loss, so that rows between two clusters show it.
         """
         scores = self._assign(X).scores
-        temperature = max(float(self.loss_), float(np.finfo(np.float32).tiny))
-        return torch.softmax(scores / temperature, dim=1).cpu().numpy()
+        return torch.softmax(scores / self._assignment_temperature(), dim=1).cpu().numpy()
+
+    def _assignment_temperature(self) -> float:
+        return max(float(self.loss_), float(np.finfo(np.float32).tiny))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the distances of the embedded rows to all centres (n, n_clusters)."""
@@ -282,7 +290,10 @@ class DeepTELL(
             model.eval()
             return model.layer(model.encoder(x)).scores
 
-        return EncodedInput(tensor, scores, self._spread())
+        scale = self.scale_
+        return EncodedInput(
+            tensor, scores, self._spread(), model.encoder, shape, scale.offset, scale.scale
+        )
 
     @property
     def can_decode(self) -> bool:
@@ -324,6 +335,7 @@ class DeepTELL(
             input_shape=tuple(self.input_shape_),
             feature_names=None if names is None else tuple(map(str, names)),
             temperature=0.0,
+            assignment_temperature=self._assignment_temperature(),
             settings=self.get_params(deep=False),
             minimised=tuple(t for t in terms if t != "reconstruction" or self.can_decode),
             loss=float(self.loss_),

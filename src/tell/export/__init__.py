@@ -1,0 +1,1 @@
+"""A fitted model for places without Python: an ONNX file, one SQL statement, a page of text."""
