@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     ----------
     x : Tensor (b, ...)
     row : Tensor (b,)
-        Their row numbers, for objectives that keep something per row.
+        Their row numbers, for objectives that keep something per row; (0,) where they have none.
     moved : Tensor (b, ...) or None
         The same rows after augmentation.
     """
@@ -94,9 +94,14 @@ class Batches:
         return self.stored.device
 
     @property
+    def n_rows(self) -> int:
+        """Rows that an epoch goes through."""
+        return len(self)
+
+    @property
     def steps(self) -> int:
         """Batches in an epoch."""
-        full, rest = divmod(len(self), self.batch_size)
+        full, rest = divmod(self.n_rows, self.batch_size)
         # A single row has no batch statistics: batch normalisation could not take it.
         return full if self.drop_last or rest <= 1 else full + 1
 

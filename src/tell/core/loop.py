@@ -103,7 +103,8 @@ class Loop:
     ----------
     history : list of dict, one per epoch: stage, epoch, total, the mean of every term, changed
         (share of labels that differ from the epoch before), movement (mean length of the centres'
-        way), smallest (rows in the smallest cluster), rate, seconds.
+        way), smallest (rows in the smallest cluster), rate, seconds. Of rows without numbers, such
+        as those that are read from a file in every epoch, changed and smallest are not known: None.
     labels : Tensor (n,)
         The last assignment of every row seen while training; -1 before the first.
     stopped : str or None
@@ -263,7 +264,7 @@ class Loop:
     def _remember(self, batch: Batch, losses: Losses, values: dict[str, float]) -> None:
         for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
-        if losses.labels is not None:
+        if losses.labels is not None and len(batch.row):
             self.labels[batch.row] = losses.labels.to(self.labels.dtype)
 
     def _means(self) -> dict[str, float]:
@@ -282,7 +283,9 @@ class Loop:
         now = self._centers()
         if now is not None and self._centers_before is not None:
             record["movement"] = float((now - self._centers_before).norm(dim=1).mean())
-            record["smallest"] = int(torch.bincount(self.labels[seen], minlength=len(now)).min())
+            if bool(seen.any()):
+                sizes = torch.bincount(self.labels[seen], minlength=len(now))
+                record["smallest"] = int(sizes.min())
         record["rate"] = self.optimizer.param_groups[0]["lr"]
         record["seconds"] = self._seconds
         return record

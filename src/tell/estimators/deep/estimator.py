@@ -47,6 +47,7 @@ from tell.estimators.deep.recipes import resolve_recipe
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.estimators.deep.runs import Plan, count_jobs, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
+from tell.estimators.deep.streaming import SourceRows, buffer_bytes, thin
 from tell.estimators.deep.training import Control, Trained
 from tell.estimators.preparing import Prepare, with_features
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
@@ -121,7 +122,10 @@ class DeepTELL(
         Where to compute: "cpu", "cuda", … A saved model is loaded on the CPU where it is missing.
     memory : int or str, default="1GiB"
         What the rows of a file may take, in bytes or as "2GB". Of a larger file a uniform sample
-        is learned from, then every row gets its label. Arrays are in memory already.
+        stays in memory: a start from a graph or from k-means++ centres is found in it, and labels
+        have settled when its own have. Reconstruction and eq. 15 are trained on all rows, read from
+        the file in another order in every epoch; then every row gets its label. Arrays are in
+        memory already.
     verbose : int
         Above 0, show a progress bar.
 
@@ -226,11 +230,14 @@ class DeepTELL(
         source = open_images(self, X, reset=True)
         first = draw_seed(self.random_state)
         sample = read_sample(source, self._most_rows(source), first)
+        if not sample.complete:
+            thin(sample, first)
         rows = sample.X.reshape(-1, *source.row_shape)
         self._check(rows)
         prepared = getattr(self, "preparation_", None)
         scale = choose_scale(self.encoder, recipe.table_network, rows, prepared)
         x = scale.apply(rows.reshape(-1, *network_shape(source.row_shape))).to(self.device)
+        sample_is_all = sample.complete
         sample.X = rows = None  # a file's rows were read for this alone
         control = Control(
             folder=None if self.checkpoint is None else Path(self.checkpoint),
@@ -243,10 +250,14 @@ class DeepTELL(
         options = {**self.get_params(deep=False), "recipe": recipe}
         del options["start"]  # which is in the recipe
         seeds = control.agree(options, x, seeds)
-        runs = train_all(self._plan(recipe, x), x, seeds, control, self.n_jobs)
+        plan = self._plan(recipe, x)
+        if not sample_is_all:
+            buffer = buffer_bytes(as_bytes(self.memory))
+            plan.source = SourceRows(source, sample.n_rows, scale, self.device, buffer)
+        runs = train_all(plan, x, seeds, control, self.n_jobs)
         self.input_shape_ = source.row_shape
         best = self._adopt(runs, scale)
-        if len(self.labels_) < sample.n_rows:
+        if not sample_is_all:
             self._label_all(source)
         cut = _cut_short(runs, recipe.n_init)
         for message in self._remarks(cut, trained=not best.cut):

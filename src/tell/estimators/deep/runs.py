@@ -20,6 +20,7 @@ from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
 from tell.estimators.deep.networks import Network, float32_by_default, new_model
 from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Task
+from tell.estimators.deep.streaming import SourceRows
 from tell.estimators.deep.training import Control, Trained, remaining, train
 from tell.exceptions import ParameterError, WorkerError
 from tell.progress import gathered, relayed_to
@@ -36,6 +37,7 @@ class Plan:
     device: str | torch.device
     recipe: Recipe
     augment: Augment | None
+    source: SourceRows | None = None  # of all rows, where those in memory are a sample
 
 
 def train_all(
@@ -92,7 +94,7 @@ def _train_run(
     with torch.random.fork_rng(devices=[]), float32_by_default():
         torch.manual_seed(seed)
         model = new_model(plan, plan.recipe, tuple(x.shape[1:]))
-        task = Task(model, x, seed, plan.augment, control.visible, shared)
+        task = Task(model, x, seed, plan.augment, control.visible, shared, plan.source)
         return train(plan.recipe, task, control, number)
 
 

@@ -23,7 +23,7 @@ from tell.core.objective import Losses, Objective, squared_error
 from tell.core.schedule import PartOf, one_cycle_rate
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import Stage, Task
-from tell.estimators.deep.recipes.start import Start, batches_of
+from tell.estimators.deep.recipes.start import Start, batches_in_memory
 
 DISTIL_EPOCHS = 1
 REFINE_EPOCHS = 3
@@ -142,7 +142,7 @@ class DistilledStart(Start):
 
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the distillation of the partition and its refinement."""
-        batches = batches_of(task, self.batch_size)
+        batches = batches_in_memory(task, self.batch_size)
         targets = torch.zeros(len(task.x), task.model.layer.n_clusters, device=task.x.device)
         refine_epochs = self.epochs or (REFINE_EPOCHS_AUGMENTED if task.augment else REFINE_EPOCHS)
         distil_epochs = max(DISTIL_EPOCHS, math.ceil(self.distil_steps / batches.steps))

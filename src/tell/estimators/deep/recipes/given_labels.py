@@ -55,6 +55,11 @@ class LabelStart(DistilledStart):
 
     def partition(self, task: Task) -> Tensor:
         """Return the labels as a soft partition (n, k)."""
+        if task.source is not None:
+            raise InputError(
+                f"start must hold labels of rows that memory holds, but {task.source.source.name} "
+                "is larger; raise memory, or start from the graph"
+            )
         if len(self.labels) != len(task.x):
             raise InputError(
                 f"start must hold one label per row, got {len(self.labels)} for {len(task.x)} "

@@ -14,7 +14,7 @@ from tell.core.engine import fit_centers
 from tell.core.objective import Reconstruction
 from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.recipe import Stage, Task
-from tell.estimators.deep.recipes.start import Start, batches_of
+from tell.estimators.deep.recipes.start import Start, batch_rows
 
 RECONSTRUCT_EPOCHS = 10
 RECONSTRUCT_STEPS = 1000
@@ -51,7 +51,7 @@ class KMeansStart(Start):
         """Give the stage of reconstruction, if there is a decoder."""
         if task.model.decoder is None:
             return
-        batches = batches_of(task, self.batch_size)
+        batches = task.batches(batch_rows(task, self.batch_size))
         objective = Reconstruction(task.model.encoder, task.model.decoder)
         optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
         epochs = self.epochs or max(

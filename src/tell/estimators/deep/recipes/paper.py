@@ -93,9 +93,7 @@ class PaperRecipe(Recipe):
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the one stage of the paper, or the two of its ablation."""
         encoder, decoder, layer = task.model.encoder, task.model.decoder, task.model.layer
-        batches = Batches(
-            task.x, self.batch_size, drop_last=True, seed=task.seed, augment=task.augment
-        )
+        batches = task.batches(self.batch_size)
         if not self.two_stage:
             alternation = ALTERNATIONS[self.alternation]()
             yield self._stage(
@@ -104,7 +102,7 @@ class PaperRecipe(Recipe):
             return
         if decoder is not None:
             yield self._stage("features", Reconstruction(encoder, decoder), batches)
-        fixed = Batches(task.model.embed(task.x), self.batch_size, drop_last=True, seed=task.seed)
+        fixed = task.batches(self.batch_size, embedded=True)
         centers_only = Always(encoder=False)
         yield self._stage(
             "centers", self._clustering(nn.Identity(), layer, None, centers_only), fixed

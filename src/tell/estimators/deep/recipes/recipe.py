@@ -20,6 +20,7 @@ from tell.core.loop import Hook
 from tell.core.objective import Objective
 from tell.core.schedule import Rate, constant_rate
 from tell.estimators.deep.model import DeepModel
+from tell.estimators.deep.streaming import SourceRows, StreamedBatches
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class AllRows:
 class Task:
     """One run of a recipe: a model to train on rows from a seed.
 
-    `shared` is what the recipe's `shared` found for all runs of the fit.
+    `x` are all rows, or a sample of those in `source`, where memory does not hold them. `shared`
+    is what the recipe's `shared` found for all runs of the fit.
     """
 
     model: DeepModel
@@ -46,6 +48,23 @@ class Task:
     augment: Augment | None = None
     visible: bool = False
     shared: Mapping[str, Tensor] = field(default_factory=dict)
+    source: SourceRows | None = None
+
+    def batches(self, batch_size: int, *, embedded: bool = False) -> Batches:
+        """Give out all rows, whole batches only; `embedded` by the encoder as it is by now."""
+        x = self.model.embed(self.x) if embedded else self.x
+        augment = None if embedded else self.augment
+        if self.source is None:
+            return Batches(x, batch_size, drop_last=True, seed=self.seed, augment=augment)
+        return StreamedBatches(
+            x,
+            self.source,
+            batch_size,
+            through=self.model.embed if embedded else None,
+            drop_last=True,
+            seed=self.seed,
+            augment=augment,
+        )
 
 
 @dataclass
@@ -94,7 +113,7 @@ class Recipe(ABC):
     ...     def stages(self, task):
     ...         model = task.model
     ...         objective = Clustering(model.encoder, model.layer, model.decoder, weight=0.1)
-    ...         batches = Batches(task.x, 64, seed=task.seed)
+    ...         batches = task.batches(64)
     ...         yield Stage("train", objective, batches, Adam(objective.parameters()), self.epochs)
     >>> from tell import DeepTELL
     >>> from sklearn.datasets import load_iris

@@ -73,7 +73,12 @@ def to_mean_directions(model: DeepModel, x: Tensor) -> None:
     model.layer.set_centers_(torch.where(there, unit(sums), model.layer.centers))
 
 
-def batches_of(task: Task, batch_size: int) -> Batches:
-    """Give out the rows of a run; few rows in smaller batches, so that there are some."""
-    size = min(batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+def batches_in_memory(task: Task, batch_size: int) -> Batches:
+    """Give out the rows that are in memory, for objectives that keep something for each."""
+    size = batch_rows(task, batch_size)
     return Batches(task.x, size, drop_last=True, seed=task.seed, augment=task.augment)
+
+
+def batch_rows(task: Task, most: int) -> int:
+    """Rows of a batch: of few rows smaller ones, so that there are some."""
+    return min(most, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))

@@ -17,7 +17,7 @@ from tell.core.objective import PAPER_WEIGHT, Clustering
 from tell.core.schedule import ALTERNATIONS, Alternation, Always, PartOf, cosine_to
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
-from tell.estimators.deep.recipes.start import batches_of
+from tell.estimators.deep.recipes.start import batch_rows
 from tell.estimators.deep.recipes.starts import resolve_start
 from tell.exceptions import ParameterError
 
@@ -111,12 +111,11 @@ class TellRecipe(Recipe):
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the stages of the start, and TELL."""
         yield from self.start.stages(task)
-        model = task.model
-        if model.decoder is None:
-            rows = Task(model, model.embed(task.x), task.seed)
-            yield self._tell(task, nn.Identity(), batches_of(rows, self.batch_size))
+        size = batch_rows(task, self.batch_size)
+        if task.model.decoder is None:
+            yield self._tell(task, nn.Identity(), task.batches(size, embedded=True))
         else:
-            yield self._tell(task, model.encoder, batches_of(task, self.batch_size))
+            yield self._tell(task, task.model.encoder, task.batches(size))
 
     def _tell(self, task: Task, encoder: nn.Module, batches: Batches) -> Stage:
         model = task.model
