@@ -137,14 +137,14 @@ def build(
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
         shared |= {"workers": workers} if passes is None else {"workers": workers, "passes": passes}
         return estimators.TELL(clusters, **shared)
-    if passes is not None or workers is not None:
-        raise ParameterError("--deep trains in one process; leave out --passes and --workers")
+    if passes is not None:
+        raise ParameterError("--deep reads all rows in every epoch; leave out --passes")
     if standardize or half_life is not None or geometry not in (None, "sphere"):
         raise ParameterError(
             "--deep learns its own features and clusters them on the sphere; leave out "
             "--standardize, --geometry and --half-life"
         )
-    return estimators.DeepTELL(clusters, **shared, **given)
+    return estimators.DeepTELL(clusters, workers=workers, **shared, **given)
 
 
 def fit_and_save(

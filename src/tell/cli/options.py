@@ -235,7 +235,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         min=1,
-        help="Processes that read the rows and take every step on all of them, on Ray.",
+        help="Processes that read the rows and take every step together, on Ray.",
         rich_help_panel="Workers",
         show_default="this process alone",
     ),

@@ -30,6 +30,7 @@ from tell.core.compiling import compiled_losses, compiled_step
 from tell.core.memory import kept_memory
 from tell.core.objective import Losses, Objective
 from tell.core.schedule import Rate, constant_rate
+from tell.core.team import Team, averaged
 from tell.exceptions import DivergedError, ModelFileError
 from tell.progress import progress
 
@@ -98,6 +99,9 @@ class Loop:
         Of the stage, for the progress bar and the history.
     visible : bool
         Show a progress bar.
+    team : Team, optional
+        The processes that take every step together; the batches are this one's share of the rows.
+        Without a checkpoint.
 
     Attributes
     ----------
@@ -141,6 +145,7 @@ class Loop:
         compiled: bool = False,
         name: str = "train",
         visible: bool = False,
+        team: Team | None = None,
     ) -> None:
         self.objective = objective
         self.batches = batches
@@ -156,6 +161,8 @@ class Loop:
         self.least_steps = least_steps
         self.name = name
         self.visible = visible
+        self.team = team
+        self._late = False  # whether the time is up, where all processes must agree on it
         self.history: list[Record] = []
         self.stopped: str | None = None
         self.labels = torch.full((len(batches),), -1, dtype=torch.long, device=batches.device)
@@ -173,6 +180,9 @@ class Loop:
         """Train until the last epoch, a hook's stop or the deadline; return the history."""
         if self.checkpoint is not None and self.checkpoint.exists():
             self._go_on(self.checkpoint)
+        if self.team is not None:
+            self.team.same_(self.objective)
+            self._centers_before = self._centers()
         self.objective.train()
         total = self.epochs * self.batches.steps
         with kept_memory(), progress(self.name, total, visible=self.visible) as bar:
@@ -212,15 +222,30 @@ class Loop:
         losses = self._losses(batch)
         total = self.objective.weighted_sum(losses)
         values = _values(total, losses)
-        if not math.isfinite(values["total"]):
-            raise DivergedError(self._divergence(values["total"]))
         self._set_rate()
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
+        values = self._over_the_team(values)
+        if not math.isfinite(values["total"]):  # in one process of a team, so in all of them
+            raise DivergedError(self._divergence(values["total"]))
         self.objective.gradients_ready()
         self._update()
         self._remember(batch, losses, values)
         return losses
+
+    def _over_the_team(self, values: dict[str, float]) -> dict[str, float]:
+        """Average gradients and values over all processes, and agree on the time."""
+        if self.team is None:
+            return values
+        found = averaged(self.objective)
+        told = found[0].new_tensor([*values.values(), float(self._past_deadline())])
+        self.team.average_([*found, told])
+        *means, late = told.tolist()
+        self._late = late > 0
+        return dict(zip(values, means, strict=True))
+
+    def _past_deadline(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def _run_epoch(self, show: Callable[..., None]) -> None:
         started = time.monotonic() - self._seconds
@@ -242,7 +267,7 @@ class Loop:
         self._finish_epoch()
 
     def _overdue(self) -> bool:
-        late = self.deadline is not None and time.monotonic() > self.deadline
+        late = self._past_deadline() if self.team is None else self._late
         return late and self._epoch * self.batches.steps + self._step >= self.least_steps
 
     def _finish_epoch(self) -> None:
@@ -253,6 +278,8 @@ class Loop:
         self._epoch, self._step, self._seconds, self._sums = self._epoch + 1, 0, 0.0, {}
         for hook in self.hooks:
             hook.on_epoch_end(self, record)
+        if self.team is not None:
+            self.stopped = self.team.first_of(self.stopped)
         finished = self._epoch == self.epochs or self.stopped is not None
         self._write_if_due(after=0.0 if finished else self.checkpoint_seconds)
 

@@ -40,8 +40,7 @@ def check_options(model: TELL) -> None:
     as_bytes(model.memory)
     if model.passes != "auto":
         _check_count("passes", model.passes, least=0, other=' or "auto"')
-    if model.workers not in (None, "torchrun"):
-        _check_count("workers", model.workers, other=', "torchrun" or None')
+    check_workers(model.workers)
     if model.geometry not in ("sphere", "euclidean"):
         raise ParameterError(f"geometry must be 'sphere' or 'euclidean', got {model.geometry!r}")
     if isinstance(model.init, str) and model.init not in SEEDINGS:
@@ -52,6 +51,12 @@ def check_options(model: TELL) -> None:
         raise ParameterError(f"solver must be 'lloyd' or 'sgd', got {model.solver!r}")
     if not is_usable(model.device):
         raise ParameterError(f"device must be usable here, got {model.device!r}; try 'cpu'")
+
+
+def check_workers(workers: Any) -> None:
+    """Check the number of processes that share a fit."""
+    if workers is not None and workers != "torchrun":
+        _check_count("workers", workers, other=', "torchrun" or None')
 
 
 def _check_count(name: str, value: Any, least: int = 1, other: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import time
 import warnings
 from typing import Any
 
@@ -15,6 +16,7 @@ from tell.scale.shards import Shard, split
 from tell.scale.workers import answer, values
 
 RETRIES = 3  # times that a worker which died is started afresh
+PATIENCE = 60.0  # seconds that a cluster which lost a node has to get another one
 
 
 def import_ray() -> Any:
@@ -51,6 +53,16 @@ def start(workers: int | None = None, address: str | None = None) -> bool:
             "'ray start --head', or leave the address out"
         ) from None
     return True
+
+
+def check_workers(ray: Any, workers: int | None) -> int:
+    """How many workers there can be; None asks for all CPUs of the cluster."""
+    cpus = int(ray.cluster_resources().get("CPU", 1))
+    if workers is not None and workers > cpus:
+        raise ParameterError(
+            f"workers must be at most the {cpus} CPUs of the Ray cluster, got {workers}"
+        )
+    return workers or cpus
 
 
 class _Actor:
@@ -93,13 +105,11 @@ class RayWorkers:
         self.n_workers = len(self.actors)
 
     def _affordable(self, workers: int | None) -> int:
-        cpus = int(self._ray.cluster_resources().get("CPU", 1))
-        if workers is not None and workers > cpus:
+        try:
+            return check_workers(self._ray, workers)
+        except ParameterError:
             self.close()
-            raise ParameterError(
-                f"workers must be at most the {cpus} CPUs of the Ray cluster, got {workers}"
-            )
-        return workers or cpus
+            raise
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         request = pickle.dumps((method, arguments))
@@ -110,10 +120,18 @@ class RayWorkers:
         return values([pickle.loads(reply) for reply in answers])
 
     def _collect(self, asked: list[Any]) -> list[bytes]:
-        waiting = list(asked)
+        waiting, enough = list(asked), time.monotonic()
         while waiting:
             _, waiting = self._ray.wait(waiting, timeout=1.0)
             self._bar.update(len(asked) - len(waiting))
+            cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            if cpus >= self.n_workers:
+                enough = time.monotonic()
+            elif time.monotonic() - enough > PATIENCE:
+                raise WorkerError(
+                    f"workers={self.n_workers} need as many CPUs, but the Ray cluster has lost "
+                    f"nodes and only {cpus} are left; add nodes or use fewer workers, and fit again"
+                )
         return [self._reply(task, rows) for task, rows in zip(asked, self._ranges, strict=True)]
 
     def _reply(self, task: Any, rows: tuple[int, int]) -> bytes:

@@ -38,7 +38,7 @@ from tell.core.loop import Hook
 from tell.core.objective import table_loss
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
-from tell.estimators.checks import is_usable
+from tell.estimators.checks import check_workers, is_usable
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.networks import Network, float32_by_default
@@ -126,6 +126,11 @@ class DeepTELL(
         have settled when its own have. Reconstruction and eq. 15 are trained on all rows, read from
         the file in another order in every epoch; then every row gets its label. Arrays are in
         memory already.
+    workers : int, "torchrun" or None, default=None
+        Processes that train together on Ray, each on its share of the rows and of every batch:
+        they average their gradients before each step, and all hold the same model. "torchrun": the
+        ranks of the process group, of which each calls `fit` with the same rows. Without
+        `checkpoint` and `n_jobs`; hooks are called on copies, in the processes.
     verbose : int
         Above 0, show a progress bar.
 
@@ -190,6 +195,7 @@ class DeepTELL(
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device = "cpu",
         memory: int | str = DEFAULT_MEMORY,
+        workers: int | str | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -210,6 +216,7 @@ class DeepTELL(
         self.random_state = random_state
         self.device = device
         self.memory = memory
+        self.workers = workers
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -254,7 +261,7 @@ class DeepTELL(
         if not sample_is_all:
             buffer = buffer_bytes(as_bytes(self.memory))
             plan.source = SourceRows(source, sample.n_rows, scale, self.device, buffer)
-        runs = train_all(plan, x, seeds, control, self.n_jobs)
+        runs = train_all(plan, x, seeds, control, n_jobs=self.n_jobs, workers=self.workers)
         self.input_shape_ = source.row_shape
         best = self._adopt(runs, scale)
         if not sample_is_all:
@@ -453,6 +460,12 @@ class DeepTELL(
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
         count_jobs(self.n_jobs)
+        check_workers(self.workers)
+        if self.workers is not None and (self.checkpoint, self.n_jobs) != (None, None):
+            raise ParameterError(
+                f"workers={self.workers!r} trains every run in all processes and keeps no state; "
+                "leave out checkpoint and n_jobs"
+            )
         if len(rows) < max(self.n_clusters, 2):
             raise InputError(
                 f"n_clusters={self.n_clusters} needs at least {max(self.n_clusters, 2)} rows, "

@@ -18,6 +18,7 @@ from torch import Tensor
 from tell.core.batches import Augment
 from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
+from tell.core.team import Team
 from tell.estimators.deep.networks import Network, float32_by_default, new_model
 from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Task
 from tell.estimators.deep.streaming import SourceRows
@@ -41,11 +42,19 @@ class Plan:
 
 
 def train_all(
-    plan: Plan, x: Tensor, seeds: Sequence[int], control: Control, n_jobs: int | None
+    plan: Plan,
+    x: Tensor,
+    seeds: Sequence[int],
+    control: Control,
+    *,
+    n_jobs: int | None = None,
+    workers: int | str | None = None,
 ) -> list[Trained]:
     """Train one model per seed; what all of them need is found once."""
     rows = AllRows(x, plan.n_clusters, seeds[0], plan.augment, control.visible)
     shared = control.shared(lambda: plan.recipe.shared(rows))
+    if workers is not None:
+        return together(plan, x, shared, seeds, control, workers)
     jobs = min(count_jobs(n_jobs), len(seeds))
     if jobs == 1:
         return one_after_another(plan, x, shared, seeds, control)
@@ -94,8 +103,61 @@ def _train_run(
     with torch.random.fork_rng(devices=[]), float32_by_default():
         torch.manual_seed(seed)
         model = new_model(plan, plan.recipe, tuple(x.shape[1:]))
-        task = Task(model, x, seed, plan.augment, control.visible, shared, plan.source)
+        task = Task(
+            model, x, seed, plan.augment, control.visible, shared, plan.source, control.share
+        )
         return train(plan.recipe, task, control, number)
+
+
+# --- together ------------------------------------------------------------------------------------
+
+
+def together(
+    plan: Plan,
+    x: Tensor,
+    shared: Mapping[str, Tensor],
+    seeds: Sequence[int],
+    control: Control,
+    workers: int | str,
+) -> list[Trained]:
+    """Train every run in several processes at once, each on its share of the rows."""
+    if workers == "torchrun":
+        return one_after_another(plan, x, shared, seeds, replace(control, team=Team()))
+    from tell.scale.ray_training import train_on_ray
+
+    errand = _JointErrand(plan, x, dict(shared), seeds, control, _on_the_clock(control.deadline))
+    found: list[Trained] = train_on_ray(_run_jointly, errand, int(workers))
+    return found
+
+
+@dataclass(frozen=True)
+class _JointErrand:
+    """All runs, for every process of a team."""
+
+    plan: Plan
+    x: Tensor
+    shared: dict[str, Tensor]
+    seeds: Sequence[int]
+    control: Control
+    ends: float | None  # of `time.time`, which all processes share
+
+
+def _run_jointly(errand: _JointErrand) -> list[Trained]:
+    """Take part in all runs, as one of the ranks of the process group."""
+    control = replace(errand.control, deadline=_deadline(errand.ends), team=Team())
+    with float32_by_default():
+        return one_after_another(
+            errand.plan, errand.x, errand.shared, errand.seeds, replace(control, visible=False)
+        )
+
+
+def _on_the_clock(deadline: float | None) -> float | None:
+    """A deadline of `time.monotonic` as one of `time.time`."""
+    return None if deadline is None else time.time() + deadline - time.monotonic()
+
+
+def _deadline(ends: float | None) -> float | None:
+    return None if ends is None else time.monotonic() + ends - time.time()
 
 
 # --- side by side ------------------------------------------------------------------------------
@@ -130,8 +192,7 @@ def side_by_side(
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    left = None if control.deadline is None else control.deadline - time.monotonic()
-    ends = None if left is None else time.time() + left
+    ends = _on_the_clock(control.deadline)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="tell-runs-")))
         for name, tensor in {"x": x, **shared}.items():
@@ -164,7 +225,7 @@ def side_by_side(
 def _run_errand(errand: _Errand) -> Trained | None:
     """Do one run in a process of its own; None if its time is up before it begins."""
     torch.set_num_threads(1)
-    deadline = None if errand.ends is None else time.monotonic() + errand.ends - time.time()
+    deadline = _deadline(errand.ends)
     if errand.number > 0 and not remaining(deadline):
         return None
     hooks = [*errand.control.hooks, _EndWithParent()]

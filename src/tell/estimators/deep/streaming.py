@@ -67,8 +67,8 @@ class StreamedBatches(Batches):
     rows : SourceRows
     through : callable (x) -> Tensor, optional
         What the rows pass before they are given out, such as an encoder that is fixed.
-    batch_size, drop_last, seed, augment
-        As of `Batches`.
+    batch_size, drop_last, seed, augment, share
+        As of `Batches`; every process reads all rows and takes its batches among them.
     """
 
     def __init__(
@@ -81,19 +81,23 @@ class StreamedBatches(Batches):
         drop_last: bool = False,
         seed: int = 0,
         augment: Augment | None = None,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
-        super().__init__(sample, batch_size, drop_last=drop_last, seed=seed, augment=augment)
+        super().__init__(
+            sample, batch_size, drop_last=drop_last, seed=seed, augment=augment, share=share
+        )
         self.rows = rows
         self.through = through
 
     @property
     def n_rows(self) -> int:
-        """Rows of the source."""
-        return self.rows.n_rows
+        """Rows of the source, or this process's share of them."""
+        return self.rows.n_rows // self.share[1]
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Give the batches of one epoch; those before `start` are read and left out."""
-        parts = self.rows.shuffled(self.batch_size, self.seed, epoch)
+        every = self.rows.shuffled(self.batch_size, self.seed, epoch)
+        parts = islice(every, self.share[0], None, self.share[1])
         none = torch.empty(0, dtype=torch.long, device=self.device)
         for step, part in enumerate(islice(parts, start, self.steps), start):
             x = part if self.through is None else self.through(part)

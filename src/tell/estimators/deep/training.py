@@ -26,6 +26,7 @@ from tell.core.checkpoint import (
     write_checkpoint,
 )
 from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
+from tell.core.team import Team
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.exceptions import ModelFileError, ParameterError
@@ -64,6 +65,12 @@ class Control:
     hooks: Sequence[Hook] = ()
     compiled: bool = False
     visible: bool = False
+    team: Team | None = None  # of processes that train every run together
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """The part of the rows that this process trains on."""
+        return (0, 1) if self.team is None else (self.team.rank, self.team.size)
 
     def file(self, name: str) -> Path | None:
         """Name a file of the checkpoint folder."""
@@ -188,6 +195,7 @@ def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int)
         compiled=control.compiled,
         name=stage.name,
         visible=control.visible,
+        team=control.team,
     )
 
 

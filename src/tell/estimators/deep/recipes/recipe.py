@@ -49,13 +49,16 @@ class Task:
     visible: bool = False
     shared: Mapping[str, Tensor] = field(default_factory=dict)
     source: SourceRows | None = None
+    share: tuple[int, int] = (0, 1)  # of the rows, among the processes that train together
 
     def batches(self, batch_size: int, *, embedded: bool = False) -> Batches:
         """Give out all rows, whole batches only; `embedded` by the encoder as it is by now."""
         x = self.model.embed(self.x) if embedded else self.x
         augment = None if embedded else self.augment
         if self.source is None:
-            return Batches(x, batch_size, drop_last=True, seed=self.seed, augment=augment)
+            return Batches(
+                x, batch_size, drop_last=True, seed=self.seed, augment=augment, share=self.share
+            )
         return StreamedBatches(
             x,
             self.source,
@@ -64,6 +67,7 @@ class Task:
             drop_last=True,
             seed=self.seed,
             augment=augment,
+            share=self.share,
         )
 
 

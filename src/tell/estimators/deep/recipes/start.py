@@ -76,7 +76,9 @@ def to_mean_directions(model: DeepModel, x: Tensor) -> None:
 def batches_in_memory(task: Task, batch_size: int) -> Batches:
     """Give out the rows that are in memory, for objectives that keep something for each."""
     size = batch_rows(task, batch_size)
-    return Batches(task.x, size, drop_last=True, seed=task.seed, augment=task.augment)
+    return Batches(
+        task.x, size, drop_last=True, seed=task.seed, augment=task.augment, share=task.share
+    )
 
 
 def batch_rows(task: Task, most: int) -> int:
