@@ -22,6 +22,7 @@ from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
 from tell.estimators import KMeansStart
 from tell.exceptions import InputError, ParameterError, WorkerError
+from tell.scale import ray_training
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
@@ -31,7 +32,7 @@ pytestmark = [
 N, K = 3_000, 4
 X, Y = make_blobs(N, 12, centers=K, cluster_std=2.0, random_state=0)
 X = X.astype(np.float32)
-OPTIONS: dict[str, Any] = {"epochs": 1, "random_state": 0}
+OPTIONS: dict[str, Any] = {"epochs": 1, "random_state": 0, "workers": 2}
 
 RANK = """
 import hashlib, json, sys
@@ -133,10 +134,10 @@ def cluster() -> Iterator[Any]:
 
 
 def model(**options: Any) -> DeepTELL:
-    return DeepTELL(K, start=KMeansStart(epochs=4), workers=2, **OPTIONS | options)
+    return DeepTELL(K, start=KMeansStart(epochs=4), **OPTIONS | options)
 
 
-def test_ray_train(cluster: Any, tmp_path: Path) -> None:
+def test_ray_actors_train_together(cluster: Any, tmp_path: Path) -> None:
     ours = model().fit(X)
     assert evaluate(Y, ours.labels_).acc > 0.97
     assert np.array_equal(ours.labels_, ours.predict(X))
@@ -145,10 +146,13 @@ def test_ray_train(cluster: Any, tmp_path: Path) -> None:
     assert np.array_equal(ours.cluster_centers_, disturbed.cluster_centers_)
 
 
-def test_what_goes_wrong_in_a_process_is_said(cluster: Any, tmp_path: Path) -> None:
+def test_what_goes_wrong_in_a_process_is_said(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match=r"row 7 of rows\.npy"):
         model(hooks=[Faulty("input", tmp_path / "mark")]).fit(X)
-    with pytest.raises(WorkerError, match="workers=2"):
+    monkeypatch.setattr(ray_training, "RETRIES", 0)
+    with pytest.raises(WorkerError, match="workers=2 processes must live"):
         model(hooks=[Faulty("always", tmp_path / "mark")]).fit(X)
     with pytest.raises(ParameterError, match="at most the 2 CPUs"):
         model(workers=3).fit(X)

@@ -1,118 +1,89 @@
-"""Training by several processes of Ray Train that are the ranks of one process group."""
+"""Training by several Ray actors that are the ranks of one process group.
+
+All ranks wait for each other in every step, so the first that fails ends all of them, at once;
+training then begins again, and ends at the model of an undisturbed one.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
 import pickle
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tell.exceptions import TellError, WorkerError
-from tell.scale.ray_workers import check_workers, import_ray, start
+from tell.scale.ray_workers import check_workers, import_ray, last_line, start
 
 Errand = TypeVar("Errand")
 Result = TypeVar("Result")
 
-RETRIES = 1  # times that training starts again after a process died: it ends at the same model
+RETRIES = 1  # times that training begins again after a process has died
 
 
-class _Mailbox:
-    """Where processes leave what they found: the first error, and the result of rank 0."""
+class _Rank:
+    """One process of the group."""
 
-    def __init__(self) -> None:
-        self._error: bytes | None = None
-        self._result: bytes | None = None
+    def free_address(self) -> str:
+        """An address at which the others can reach this process."""
+        import ray
 
-    def put(self, good: bool, content: bytes) -> None:
-        if good:
-            self._result = content
-        elif self._error is None:
-            self._error = content
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return f"{ray.util.get_node_ip_address()}:{probe.getsockname()[1]}"
 
-    def content(self) -> tuple[bool, bytes | None]:
-        return self._error is None, self._result if self._error is None else self._error
+    def run(
+        self, work: Callable[[Any], Any], errand: bytes, place: str, rank: int, size: int
+    ) -> tuple[bool, bytes]:
+        """Work as this rank; give the result of rank 0, or the error that a user can act on."""
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo", init_method=f"tcp://{place}", rank=rank, world_size=size)
+        try:
+            found = work(pickle.loads(errand))
+        except TellError as error:  # the group stays, as the others may be in the middle of a step
+            return False, pickle.dumps(error)
+        dist.destroy_process_group()
+        return True, pickle.dumps(found if rank == 0 else None)
 
 
 def train_on_ray(work: Callable[[Errand], Result], errand: Errand, workers: int) -> Result:
     """Run work(errand) in so many processes with a process group; return rank 0's answer."""
     ray = import_ray()
-    started = start(workers)
+    started, failure = start(workers), ""
     try:
         check_workers(ray, workers)
-        # Whoever runs out of memory must not take what the others said with it.
-        mailbox = ray.remote(num_cpus=0)(_Mailbox).remote()
         given = ray.put(pickle.dumps(errand))
-        config = {"work": work, "errand": [given], "mailbox": mailbox}
-        good, content, failure = True, None, ""
         for _ in range(RETRIES + 1):
-            failure = _fit(config, workers)
-            good, content = ray.get(mailbox.content.remote())
-            if content is not None:
-                break
+            try:
+                found: Result = _attempt(ray, work, given, workers)
+            except ray.exceptions.RayError as error:
+                failure = last_line(error)
+            else:
+                return found
     finally:
         if started:
             ray.shutdown()
-    if content is None:
-        raise WorkerError(
-            f"workers={workers} processes must live until training is over, got a dead one "
-            f"({failure}); give them more memory, or use fewer"
-        )
-    answer = pickle.loads(content)
-    if good:
-        found: Result = answer
-        return found
-    raise answer
+    raise WorkerError(
+        f"workers={workers} processes must live until training is over, got a dead one in each of "
+        f"{RETRIES + 1} attempts ({failure}); give them more memory, or use fewer"
+    )
 
 
-def _fit(config: dict[str, Any], workers: int) -> str:
-    """Train; return the last line of what went wrong, if anything did."""
-    from ray.train import RunConfig, ScalingConfig
-    from ray.train.torch import TorchConfig, TorchTrainer
-
-    with tempfile.TemporaryDirectory(prefix="tell-training-") as folder, _quiet():
-        trainer = TorchTrainer(
-            _rank,
-            train_loop_config=config,
-            torch_config=TorchConfig(backend="gloo"),
-            scaling_config=ScalingConfig(num_workers=workers),
-            run_config=RunConfig(storage_path=folder),
-        )
-        try:
-            trainer.fit()
-        except Exception as error:
-            return str(error).strip().splitlines()[-1] if str(error).strip() else repr(error)
-    return ""
-
-
-def _rank(config: dict[str, Any]) -> None:
-    """What each process does; an error in one of them ends all, as they wait for each other."""
-    import ray
-    import torch.distributed as dist
-
-    mailbox = config["mailbox"]
+def _attempt(ray: Any, work: Callable[[Any], Any], given: Any, workers: int) -> Any:
+    """Train once; no actor is left behind, whatever happens."""
+    ranks = [ray.remote(num_cpus=1)(_Rank).remote() for _ in range(workers)]
     try:
-        found = config["work"](pickle.loads(ray.get(config["errand"][0])))
-    except TellError as error:
-        ray.get(mailbox.put.remote(False, pickle.dumps(error)))
-        raise
-    if dist.get_rank() == 0:
-        ray.get(mailbox.put.remote(True, pickle.dumps(found)))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Ray Train's own reports off the screen, unless RAY_TRAIN_VERBOSE asks for them."""
-    logger = logging.getLogger("ray.train")
-    before = logger.level
-    if not os.environ.get("RAY_TRAIN_VERBOSE"):
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Ray's own
-            yield
+        place = ray.get(ranks[0].free_address.remote())
+        tasks = [
+            one.run.remote(work, given, place, number, workers) for number, one in enumerate(ranks)
+        ]
+        waiting = list(tasks)
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            for good, content in ray.get(done):
+                if not good:
+                    raise pickle.loads(content)
+        return pickle.loads(ray.get(tasks[0])[1])
     finally:
-        logger.setLevel(before)
+        for one in ranks:
+            ray.kill(one, no_restart=True)

@@ -65,6 +65,11 @@ def check_workers(ray: Any, workers: int | None) -> int:
     return workers or cpus
 
 
+def last_line(error: Exception) -> str:
+    """What an error of Ray says in the end, without the way it took."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
 class _Actor:
     """A process with one shard. Requests and answers are bytes, so that they can be counted."""
 
@@ -138,10 +143,9 @@ class RayWorkers:
         try:
             return bytes(self._ray.get(task))
         except self._ray.exceptions.RayError as error:
-            text = str(error).strip().splitlines()[-1]
             raise WorkerError(
-                f"the worker for rows {rows[0]} to {rows[1]} failed {RETRIES + 1} times ({text}); "
-                "give it more memory or use more workers, and fit again"
+                f"the worker for rows {rows[0]} to {rows[1]} failed {RETRIES + 1} times "
+                f"({last_line(error)}); give it more memory or use more workers, and fit again"
             ) from error
 
     def close(self) -> None:
