@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def record(name: str, settings: dict[str, Any], results: Any, *, began: float) -
         "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}".strip(),
         "settings": settings,
         "versions": {"python": platform.python_version()}
-        | {package: version(package) for package in PACKAGES},
+        | {package: _version(package) for package in PACKAGES},
         "machine": {"system": platform.system(), "cpu": _cpu(), "cores": os.cpu_count()},
         "seconds": round(time.perf_counter() - began, 1),
         "results": results,
@@ -31,6 +31,13 @@ def record(name: str, settings: dict[str, Any], results: Any, *, began: float) -
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     return path
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _cpu() -> str:

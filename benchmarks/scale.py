@@ -1,19 +1,23 @@
 """Passes over all rows of a large Parquet file: one process against workers on Ray.
 
-Measures what a pass costs (reading, arithmetic, Ray itself, bytes), a worker's peak memory, and the
-loss against scikit-learn's Lloyd from the same start. With --model it prints what fits of 1e9 and
-1e11 rows would take by these constants, with the arithmetic.
+Measures what a pass costs (reading, arithmetic, Ray itself, bytes), a worker's peak memory, the
+loss against scikit-learn's Lloyd from the same start, and k-means‖ for 10,000 clusters against
+k-means++ on the same rows. `python benchmarks/summary.py` then writes the tables of docs/scale.md,
+and what fits of 1e9 and 1e11 rows would take by these constants, with the arithmetic.
 
-    python benchmarks/scale.py --rows 20000000
-    python benchmarks/scale.py --model
+dask-ml asks for other versions of our packages: it is measured if --dask names the Python of an
+environment of its own (`pip install dask-ml "dask[dataframe]" pyarrow`). Spark MLlib was left out:
+PySpark has no wheel, and needs a Java machine.
+
+    python benchmarks/scale.py --rows 20000000 --dask dask-environment/bin/python
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,8 +28,11 @@ import numpy as np
 import torch
 
 from large_file import CLUSTERS, FEATURES, write_file
-from recording import RESULTS, record
+from recording import record
+from tell.core.assignment import DenseRows, assign
+from tell.core.oversampling import OVERSAMPLING, choose_seeds, first_centers
 from tell.core.passes import descend
+from tell.core.seeding import seed_centers
 from tell.core.sums import Extent
 from tell.data.sources import open_source
 from tell.scale.ray_workers import RayWorkers, start
@@ -34,6 +41,8 @@ from tell.scale.workers import InProcess, Workers, sums
 
 LLOYD_ROWS = 1_000_000  # that scikit-learn holds in memory for the comparison of losses
 PINGS = 50
+SEEDS, SEEDED_ROWS = 10_000, 500_000  # clusters, and the rows that they are drawn from
+SAMPLE = 8 * SEEDS  # rows, as few as memory="1GiB" leaves of a wide table
 
 
 def first_task(path: Path, rows: int) -> Task:
@@ -115,7 +124,59 @@ def against_lloyd(path: Path) -> dict[str, float]:
     return {"tell": ours, "scikit-learn": theirs, "relative": abs(ours - theirs) / theirs}
 
 
-def measure(path: Path, rows: int, rounds: int) -> dict[str, Any]:
+def seeding(path: Path) -> dict[str, Any]:
+    """Mean losses of seeds by k-means‖ and by k-means++, and after three steps from each."""
+    x = torch.from_numpy(open_source(path).read(SEEDED_ROWS).X.copy())
+    extent = Extent(len(x), x.double().square().mean(dim=0))
+    shards = InProcess([Shard(open_source(x.numpy()))])
+
+    def task(centers: torch.Tensor) -> Task:
+        return Task(centers, "euclidean", extent, np.asarray)
+
+    def oversampled() -> torch.Tensor:
+        first = first_centers(x[:SAMPLE], SEEDS // 8, "euclidean", 0)
+        (drawn,) = shards.each("draw", task(first), OVERSAMPLING * SEEDS, 0)
+        candidates = torch.cat([first, drawn.x])
+        weights = sums(shards, task(candidates)).totals.counts
+        return choose_seeds(candidates, weights, SEEDS, "euclidean", 0)
+
+    def plus_plus() -> torch.Tensor:
+        generator = torch.Generator().manual_seed(0)
+        return seed_centers(DenseRows(x), SEEDS, "k-means++", "euclidean", generator)
+
+    found: dict[str, Any] = {"clusters": SEEDS, "rows": len(x), "sample": SAMPLE}
+    for name, seeds in (("k-means‖", oversampled), ("k-means++", plus_plus)):
+        began = time.perf_counter()
+        centers = seeds()
+        took = time.perf_counter() - began
+        settled = descend(
+            lambda at: sums(shards, task(at)), centers, "euclidean", tol=0, max_steps=3
+        )
+        seeded = assign(DenseRows(x), centers, "euclidean").distances
+        found[name] = {
+            "seconds": took,
+            "seeds": float(seeded.double().mean()),
+            "after_3_steps": settled.sums.loss,
+        }
+    return found
+
+
+def by_dask(python: str | None, path: Path, task: Task) -> dict[str, Any]:
+    """A pass of dask-ml from the same centres, in two threads."""
+    if python is None:
+        return {"left_out": "no environment was named with --dask"}
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "start.npy", task.centers.numpy())
+        script = str(Path(__file__).with_name("dask_passes.py"))
+        command = [python, script, str(path), str(Path(folder) / "start.npy"), "2"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return {"left_out": (done.stderr.strip().splitlines() or ["failed"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(path: Path, rows: int, rounds: int, dask: str | None) -> dict[str, Any]:
     """Run all measurements one after another."""
     task = first_task(path, rows)
     start(2)
@@ -124,36 +185,10 @@ def measure(path: Path, rows: int, rounds: int) -> dict[str, Any]:
         "one_worker": on_ray(path, task, 1, 0, rounds),
         "two_workers": on_ray(path, task, 2, 0, rounds),
         "two_workers_cached": on_ray(path, task, 2, rows * FEATURES * 4, rounds),
+        "dask-ml": by_dask(dask, path, task),
         "losses": against_lloyd(path),
-        "others": {
-            name: "installed" if importlib.util.find_spec(module) else "not installed here"
-            for name, module in (("dask-ml", "dask_ml"), ("Spark MLlib", "pyspark"))
-        },
+        "seeding": seeding(path),
     }
-
-
-def model() -> str:
-    """What a pass would take, from the measured constants: the arithmetic of docs/scale.md."""
-    content = json.loads((RESULTS / "scale.json").read_text())
-    results, settings = content["results"], content["settings"]
-    rows, two = settings["rows"], results["two_workers"]
-    per_row = 2 * two["pass"] / rows  # worker-seconds that a row of this width takes, read included
-    cached = 2 * results["two_workers_cached"]["pass"] / rows
-    traffic = two["bytes"] / 2
-    lines = [
-        f"a row of {settings['features']} columns, {settings['clusters']} clusters: "
-        f"{per_row * 1e9:.0f} ns read and summed, {cached * 1e9:.0f} ns from memory",
-        f"a worker moves {traffic / 1e3:.1f} kB per pass; a call to all takes "
-        f"{two['call'] * 1e3:.1f} ms",
-    ]
-    for count, workers in ((1e9, 8), (1e9, 64), (1e11, 64), (1e11, 1024)):
-        work = count * per_row / workers
-        lines.append(
-            f"{count:.0e} rows on {workers} workers: {count:.0e} × {per_row * 1e9:.0f} ns / "
-            f"{workers} = {work:,.0f} s per pass, and {workers} × {traffic / 1e3:.1f} kB = "
-            f"{workers * traffic / 1e6:.1f} MB moved"
-        )
-    return "\n".join(lines)
 
 
 def main() -> None:
@@ -162,17 +197,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--model", action="store_true", help="print the model of the cost")
+    parser.add_argument("--dask", metavar="PYTHON", help="of an environment with dask-ml")
     options = parser.parse_args()
-    if options.model:
-        print(model())
-        return
     began = time.perf_counter()
     options.folder.mkdir(parents=True, exist_ok=True)
     path = options.folder / f"tell-large-{options.rows}.parquet"
     if not path.exists():
         write_file(path, options.rows)
-    results = measure(path, options.rows, options.rounds)
+    results = measure(path, options.rows, options.rounds, options.dask)
     print(json.dumps(results, indent=1))
     settings = {"rows": options.rows, "features": FEATURES, "clusters": CLUSTERS}
     record("scale", {**settings, "rounds": options.rounds}, results, began=began)

@@ -196,6 +196,116 @@ def large_file() -> list[str]:
     ]
 
 
+WORKERS = {
+    "one_process": "one process",
+    "one_worker": "1 worker",
+    "two_workers": "2 workers",
+    "two_workers_cached": "2 workers, rows in memory",
+}
+
+
+def scale() -> str:
+    """Return what passes by workers cost, and what larger fits would take by that."""
+    found = read("scale")
+    if found is None:
+        missing = "No measurement of passes is recorded yet: `python benchmarks/scale.py` on an "
+        return "\n".join([*deep_large(), missing + "idle machine writes one."])
+    results, settings = found["results"], found["settings"]
+    lines = [
+        f"A pass over a Parquet file of {settings['rows'] / 1e6:.0f}M × {settings['features']}, "
+        f"{settings['clusters']} clusters, median of {settings['rounds']}:",
+        "",
+        *passes(results, settings["rows"]),
+        "",
+        f"A call to both workers that does nothing takes "
+        f"{1e3 * results['two_workers']['call']:.1f} ms. From the same start on 1M rows the loss "
+        f"ends within {results['losses']['relative']:.1e} of scikit-learn's Lloyd. "
+        + seeds(results["seeding"]),
+        "",
+        *cost(results, settings["rows"]),
+    ]
+    return "\n".join([*deep_large(), *lines])
+
+
+def passes(results: dict[str, Any], n_rows: int) -> list[str]:
+    """Return the table of passes: one process, workers, and the peer."""
+    alone = results["one_process"]["pass"]
+    rows = []
+    for name, text in WORKERS.items():
+        one = results[name]
+        moved = f"{one['bytes'] / 1e3:.1f} kB" if one["bytes"] else "none"
+        peak = f"{one['peak_gib']:.2f} GiB" if "peak_gib" in one else ""
+        rows.append([text, *speed(one["pass"], n_rows, alone), moved, peak])
+    peer = results["dask-ml"]
+    if "pass" in peer:
+        name = f"dask-ml {peer['version']}, 2 threads"
+        rows.append([name, *speed(peer["pass"], n_rows, alone), "", ""])
+    header = ["who", "a pass", "rows per second", "against one process", "moved", "peak of one"]
+    note = [] if "pass" in peer else ["", f"dask-ml was left out: {peer['left_out']}."]
+    return [*table(header, rows), *note]
+
+
+def speed(seconds: float, n_rows: int, alone: float) -> list[str]:
+    """Return three cells: seconds of a pass, rows per second, ratio to one process."""
+    return [f"{seconds:.2f} s", f"{n_rows / seconds / 1e6:.2f}M", f"{alone / seconds:.2f}×"]
+
+
+def seeds(found: dict[str, Any]) -> str:
+    """Return a sentence on k-means‖ against k-means++."""
+    ours, theirs = found["k-means‖"], found["k-means++"]
+    first, later = (100 * (ours[at] / theirs[at] - 1) for at in ("seeds", "after_3_steps"))
+    return (
+        f"Seeds for {found['clusters']:,} clusters of {found['rows']:,} rows: the loss of k-means‖ "
+        f"differs by {first:+.1f} % from that of k-means++, after three steps by {later:+.1f} %; "
+        f"it took {ours['seconds']:.0f} s against {theirs['seconds']:.0f} s."
+    )
+
+
+def cost(results: dict[str, Any], rows: int) -> list[str]:
+    """Return the arithmetic of a pass over many more rows, from the measured constants."""
+    two = results["two_workers"]
+    read = 2 * two["pass"] / rows  # worker-seconds of a row, read and summed
+    kept = 2 * results["two_workers_cached"]["pass"] / rows
+    moved = two["bytes"] / 2
+    lines = []
+    for count, workers in ((1e9, 8), (1e9, 64), (1e11, 64), (1e11, 1024)):
+        seconds = count * read / workers + two["call"] * workers / 2
+        lines.append(
+            [
+                f"{count:.0e}",
+                str(workers),
+                f"{count:.0e} × {read * 1e9:.0f} ns / {workers} + {workers} × "
+                f"{two['call'] * 1e3 / 2:.1f} ms = {seconds:,.0f} s",
+                f"{workers} × {moved / 1e3:.1f} kB = {workers * moved / 1e6:.1f} MB",
+                f"{count * kept / workers:,.0f} s",
+            ]
+        )
+    return [
+        f"With these constants ({read * 1e9:.0f} ns to read and sum a row, {kept * 1e9:.0f} ns to "
+        "sum one that is in memory, both of one worker; calls are taken to cost in proportion to "
+        "the workers):",
+        "",
+        *table(["rows", "workers", "a pass that reads", "moved", "from memory"], lines),
+    ]
+
+
+def deep_large() -> list[str]:
+    """Return the memory that deep fits of large files took."""
+    found = read("deep_large")
+    if found is None:
+        return []
+    rows, images = found["results"]["parquet"], found["results"]["images"]
+    return [
+        f"`DeepTELL` with `memory='{found['settings']['memory']}'`, the whole process: a Parquet "
+        f"file of {rows['rows'] / 1e6:.0f}M × {found['settings']['features']} "
+        f"({rows['data_gb']:.1f} GB as numbers) peaked at {rows['peak_gb']:.2f} GB, a folder of "
+        f"{images['rows']:,} PNG files ({images['data_gb']:.1f} GB as numbers) at "
+        f"{images['peak_gb']:.2f} GB. Training was cut short by `max_time`; every row got its "
+        "label.",
+        "",
+    ]
+
+
 def everything() -> str:
     """Return all measurements, for the page of their own."""
     parts = [
@@ -271,7 +381,7 @@ def one_file() -> list[list[str]]:
     return [[f"fit a Parquet file, {size}: memory", ours, f"a bare scan with pyarrow {bare}"]]
 
 
-PAGES = {"README.md": five_rows, "docs/benchmarks.md": everything}
+PAGES = {"README.md": five_rows, "docs/benchmarks.md": everything, "docs/scale.md": scale}
 
 
 def fresh(text: str, part: str) -> str:

@@ -106,6 +106,7 @@ def test_one_two_three_and_seven_shards_and_ray_give_the_same_bits(
     last = fitted.history_[-1]
     assert (last["rows"], last["workers"]) == (N, 2)
     assert min(last["seconds"], last["rows_per_second"], last["bytes"]) > 0
+    assert last["rows_per_second_per_worker"] == pytest.approx(last["rows_per_second"] / 2)
 
 
 def test_a_scaler_is_learned_by_workers_to_the_bit(files: str) -> None:
@@ -158,6 +159,18 @@ def test_a_worker_killed_in_mid_pass_comes_back_with_the_same_sums(
         assert after[1] != before[1]
     finally:
         workers.close()
+
+
+def test_progress_is_that_of_all_workers(files: str) -> None:
+    workers, told = RayWorkers(open_source(files), N, 2, cache=0), []
+    workers.told = told.append
+    try:
+        for _ in range(3):
+            sums(workers, task(X))
+    finally:
+        workers.close()
+    assert max(told) > 0
+    assert all(0 <= share <= 1 for share in told)
 
 
 def test_a_damaged_file_is_named(files: str, tmp_path: Path) -> None:

@@ -82,8 +82,7 @@ class Batches:
         share: tuple[int, int] = (0, 1),
     ) -> None:
         self.images = x.ndim == 4
-        # Stored as (n, h, w, c): a gathered batch is then channels-last without another copy.
-        self.stored = (x.permute(0, 2, 3, 1) if self.images else x).contiguous()
+        self.stored = self._as_stored(x)
         self.share = share
         self.batch_size = min(max(1, batch_size // share[1]), max(1, len(self) // share[1]))
         self.drop_last = drop_last
@@ -125,6 +124,10 @@ class Batches:
         """Give all rows once, as they are and in their order."""
         for part in self.stored.split(batch_size):
             yield self._shaped(part)
+
+    def _as_stored(self, x: Tensor) -> Tensor:
+        # As (n, h, w, c): a gathered batch is then channels-last without another copy.
+        return (x.permute(0, 2, 3, 1) if self.images else x).contiguous()
 
     def _shaped(self, part: Tensor) -> Tensor:
         return part.permute(0, 3, 1, 2) if self.images else part

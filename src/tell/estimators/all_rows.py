@@ -53,7 +53,7 @@ def local_workers(source: Source) -> Workers:
 
 
 @contextmanager
-def open_workers(model: TELL, source: Source, n_rows: int, bar: Bar | None = None) -> Iterator[Any]:
+def open_workers(model: TELL, source: Source, n_rows: int) -> Iterator[Any]:
     """The workers that the model asks for; they are gone afterwards, whatever happens."""
     cache = as_bytes(model.memory) // 2
     workers: Workers
@@ -63,7 +63,7 @@ def open_workers(model: TELL, source: Source, n_rows: int, bar: Bar | None = Non
         from tell.scale.ray_workers import RayWorkers
 
         count = None if model.workers is None else int(model.workers)
-        workers = RayWorkers(source, n_rows, count, cache, bar)
+        workers = RayWorkers(source, n_rows, count, cache)
     try:
         yield workers
     finally:
@@ -75,6 +75,16 @@ def count_rows(source: Source) -> int:
     if not source.rereadable:
         check_second_pass(source)
     return source.n_rows or sum(len(chunk) for chunk in source.chunks())
+
+
+@contextmanager
+def watched(workers: Workers, bar: Bar, *, visible: bool, before: float = 0.0) -> Iterator[None]:
+    """Show on the bar, behind what is done `before`, how far all workers are in a call."""
+    workers.told = (lambda share: bar.update(before + share)) if visible else None
+    try:
+        yield
+    finally:
+        workers.told = None
 
 
 def survey(workers: Workers, n_rows: int, size: int, seed: int) -> Sample:
@@ -149,13 +159,15 @@ class _Passes:
         self._model, self._workers = model, workers
         self._scaling, self._extent = scaling, extent
         self._moved: list[int] = []
+        self._bar = Bar()
 
     def task(self, centers: Tensor) -> Task:
         return Task(centers, self._model.geometry, self._extent, self._scaling.apply)
 
     def _reduce(self, centers: Tensor) -> Sums:
-        before = self._workers.bytes_moved
-        found = sums(self._workers, self.task(centers))
+        before, done = self._workers.bytes_moved, float(len(self._moved))
+        with watched(self._workers, self._bar, visible=self._model.verbose > 0, before=done):
+            found = sums(self._workers, self.task(centers))
         self._moved.append(self._workers.bytes_moved - before)
         return found
 
@@ -166,7 +178,7 @@ class _Passes:
         if model.solver == "sgd":
             most = 0  # its centres are those of its own steps
         with progress("passes", most + 1, visible=model.verbose > 0) as bar:
-            done = iter(range(1, most + 2))
+            self._bar, done = bar, iter(range(1, most + 2))
             passed = descend(
                 self._reduce,
                 centers,
@@ -177,7 +189,9 @@ class _Passes:
             )
         passed.converged |= model.passes != "auto" or most == 0  # all that was asked for
         for entry, moved in zip(passed.history, self._moved, strict=False):
-            entry |= {"bytes": moved, "workers": self._workers.n_workers}
+            count = self._workers.n_workers
+            entry |= {"bytes": moved, "workers": count}
+            entry["rows_per_second_per_worker"] = entry["rows_per_second"] / count
         return passed
 
     def seeds(self, sample: Tensor, seed: int) -> Tensor:

@@ -306,14 +306,19 @@ class TELL(
 
     def _fit_workers(self, source: Source, sample_weight: Any, seed: int) -> None:
         """Sample, measure, cluster and label the rows where they are read."""
-        from tell.estimators.all_rows import count_rows, fit_all_rows, open_workers, survey
+        from tell.estimators.all_rows import count_rows, fit_all_rows, open_workers, survey, watched
 
         if sample_weight is not None:
             raise InputError("sample_weight needs all rows in one process; leave workers out")
         n_rows = count_rows(source)
         size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self.n_clusters, self._descended)
+        visible = self.verbose > 0
         with open_workers(self, source, n_rows) as workers:
-            sample = survey(workers, n_rows, min(size, self._most_rows(source)), seed)
+            with (
+                progress("read", 1.0, visible=visible) as bar,
+                watched(workers, bar, visible=visible),
+            ):
+                sample = survey(workers, n_rows, min(size, self._most_rows(source)), seed)
             self._adopt_full(fit_all_rows(self, workers, sample, seed, to_tol=True))
 
     def _adopt_full(self, found: FullFit) -> None:
@@ -622,12 +627,13 @@ class TELL(
         return _labels(labels) if usual else self._assign(X)[0]
 
     def _predict_workers(self, source: Source) -> NDArray[np.int32]:
-        from tell.estimators.all_rows import count_rows, label_shards, open_workers
+        from tell.estimators.all_rows import count_rows, label_shards, open_workers, watched
 
-        n_rows = count_rows(source)
+        n_rows, visible = count_rows(source), self.verbose > 0
         with (
-            progress("predict", None, visible=self.verbose > 0) as bar,
-            open_workers(self, source, n_rows, bar) as workers,
+            progress("predict", 1.0, visible=visible) as bar,
+            open_workers(self, source, n_rows) as workers,
+            watched(workers, bar, visible=visible),
         ):
             return label_shards(self, workers, self._scaling, self._state.centers)
 

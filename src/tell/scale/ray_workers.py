@@ -7,11 +7,12 @@ import os
 import pickle
 import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tell.data.chunks import Source
 from tell.exceptions import MissingDependencyError, ParameterError, WorkerError
-from tell.progress import Bar
 from tell.scale.shards import Shard, split
 from tell.scale.workers import answer, values
 
@@ -80,6 +81,10 @@ class _Actor:
         method, arguments = pickle.loads(request)
         return pickle.dumps(answer(self._shard, method, arguments))
 
+    def done(self) -> int:
+        """Rows that the call in another thread is through with."""
+        return self._shard.done
+
     def pid(self) -> int:
         return os.getpid()
 
@@ -93,19 +98,20 @@ class RayWorkers:
         None: as many as the cluster has CPUs.
     cache : int
         Bytes of rows that each worker keeps between passes.
-    bar : Bar, optional
-        Is told of every shard that is done.
     """
 
-    def __init__(
-        self, source: Source, n_rows: int, workers: int | None, cache: int, bar: Bar | None = None
-    ) -> None:
+    told: Callable[[float], None] | None = None
+
+    def __init__(self, source: Source, n_rows: int, workers: int | None, cache: int) -> None:
         self.actors: list[Any]
         self._started, self.actors = start(workers), []
-        self._ray, self.bytes_moved, self._bar = import_ray(), 0, bar or Bar()
+        self._ray, self.bytes_moved, self._n_rows = import_ray(), 0, n_rows
         self._ranges = split(n_rows, source.n_features, self._affordable(workers))
         # Small arguments travel with the actor itself, and are there when it must start again.
-        actor = self._ray.remote(num_cpus=1, max_restarts=RETRIES, max_task_retries=RETRIES)(_Actor)
+        # One thread works, the other says how far it is.
+        actor = self._ray.remote(
+            num_cpus=1, max_restarts=RETRIES, max_task_retries=RETRIES, max_concurrency=2
+        )(_Actor)
         self.actors = [actor.remote(source, first, last, cache) for first, last in self._ranges]
         self.n_workers = len(self.actors)
 
@@ -128,7 +134,8 @@ class RayWorkers:
         waiting, enough = list(asked), time.monotonic()
         while waiting:
             _, waiting = self._ray.wait(waiting, timeout=1.0)
-            self._bar.update(len(asked) - len(waiting))
+            if self.told is not None:
+                self._tell(self.told)
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             if cpus >= self.n_workers:
                 enough = time.monotonic()
@@ -138,6 +145,12 @@ class RayWorkers:
                     f"nodes and only {cpus} are left; add nodes or use fewer workers, and fit again"
                 )
         return [self._reply(task, rows) for task, rows in zip(asked, self._ranges, strict=True)]
+
+    def _tell(self, told: Callable[[float], None]) -> None:
+        """Ask all workers how far they are; one that is just starting again is not waited for."""
+        with suppress(self._ray.exceptions.RayError):
+            done = self._ray.get([actor.done.remote() for actor in self.actors], timeout=1.0)
+            told(sum(done) / self._n_rows)
 
     def _reply(self, task: Any, rows: tuple[int, int]) -> bytes:
         try:

@@ -71,6 +71,7 @@ class Shard:
         fits = last is not None and (last - first) * source.row_bytes <= cache
         self._kept: list[Tensor] | None = [] if fits else None
         self._threads = threads or torch.get_num_threads()
+        self.done = 0  # rows that the present call is through with
         self._labels = np.empty(0, np.int32)
         self._labelled: Tensor | None = None  # the centres that the labels are for
 
@@ -94,7 +95,13 @@ class Shard:
         return (chunk.X for chunk in chunks)
 
     def _each(self, work: Callable[[Tensor, int], Any]) -> Iterator[Any]:
-        return each_block(self._blocks(), work, self.first, self._threads)
+        return each_block(self._counted(), work, self.first, self._threads)
+
+    def _counted(self) -> Iterator[Tensor]:
+        self.done = 0
+        for block in self._blocks():
+            yield block
+            self.done += len(block)
 
     def survey(self, wanted: NDArray[np.int64]) -> Survey:
         """Take the rows with these numbers, in ascending order, and measure the columns."""

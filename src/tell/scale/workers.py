@@ -21,6 +21,8 @@ class Workers(Protocol):
 
     bytes_moved: int  # sent and received so far; 0 where nothing leaves the process
     n_workers: int
+    # Is told now and then which part of the rows the present call is through with.
+    told: Callable[[float], None] | None
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every `Shard`."""
@@ -38,6 +40,7 @@ class InProcess:
     """Shards in this process, one after another."""
 
     bytes_moved = 0
+    told: Callable[[float], None] | None = None
 
     def __init__(self, shards: list[Shard]) -> None:
         self._shards, self.n_workers = shards, 1
@@ -54,6 +57,8 @@ class TorchWorkers:
 
     All ranks get all answers, so all of them end with the same centres.
     """
+
+    told: Callable[[float], None] | None = None
 
     def __init__(self, source: Source, n_rows: int, cache: int) -> None:
         import torch.distributed as dist

@@ -18,7 +18,7 @@ from tell.estimators.sampling import Sample
 
 # Parts of the memory of a fit. Mixing holds the rows up to four times: the buffer, what is put
 # together for it, its new order, and the batches that are cut from that.
-SAMPLE_PART, BUFFER_PART = 2, 8
+SAMPLE_PART, BUFFER_PART = 2, 16
 MOST_BUFFERED = 128 << 20  # bytes; more mixes no better
 
 
@@ -50,9 +50,7 @@ class SourceRows:
         for chunk in shuffled(
             self.source, batch_rows=batch_rows, buffer_rows=rows, seed=seed, epoch=epoch
         ):
-            x = self.scale.apply(chunk.X.reshape(-1, *shape)).to(self.device)
-            # As `Batches` gives images: in the order that convolutions are fast in.
-            yield x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+            yield channels_last(self.scale.apply(chunk.X.reshape(-1, *shape)).to(self.device))
 
 
 class StreamedBatches(Batches):
@@ -102,6 +100,17 @@ class StreamedBatches(Batches):
         for step, part in enumerate(islice(parts, start, self.steps), start):
             x = part if self.through is None else self.through(part)
             yield Batch(x, none, self._moved(x, epoch, step))
+
+    def _as_stored(self, x: Tensor) -> Tensor:
+        return x  # no copy: the sample is asked for once in an epoch
+
+    def _shaped(self, part: Tensor) -> Tensor:
+        return channels_last(part)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Images in the order in which convolutions are fast, as `Batches` gives them."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
 
 
 def thin(sample: Sample, seed: int) -> None:
