@@ -109,6 +109,30 @@ Clusters = Annotated[
         show_default=False,
     ),
 ]
+ClustersOrAuto = Annotated[
+    int | None,
+    typer.Option(
+        "--clusters",
+        "-k",
+        metavar="K",
+        min=1,
+        help="Number of clusters. Without it the number is chosen: see [bold]tell choose[/].",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+MaxClusters = Annotated[
+    int | None,
+    typer.Option(
+        "--max",
+        metavar="K",
+        min=2,
+        help="The largest number of clusters that is tried. Without it 20, and more as long as "
+        "more clusters still pay.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
 Geometry = Annotated[
     Literal["sphere", "euclidean"] | None,
     typer.Option(

@@ -122,12 +122,12 @@ def fit_all_rows(
 
 
 def _sample_is_too_small(model: TELL, sample: Sample) -> bool:
-    if sample.n_rows < model.n_clusters:
+    if sample.n_rows < model._planned:
         raise InputError(
-            f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
+            f"n_clusters={model._planned} needs at least {model._planned} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model.n_clusters and model.solver != "sgd"
+    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model._planned and model.solver != "sgd"
     return few and not sample.complete and isinstance(model.init, str)
 
 
@@ -182,7 +182,7 @@ class _Passes:
 
     def seeds(self, sample: Tensor, seed: int) -> Tensor:
         """k-means‖ in two passes over all rows."""
-        model, k = self._model, self._model.n_clusters
+        model, k = self._model, self._model._planned
         _check_directions(model, sample)
         first = first_centers(sample, max(1, min(len(sample) // 2, k // 8)), model.geometry, seed)
         count = OVERSAMPLING * k
@@ -200,7 +200,7 @@ class _Passes:
 def _check_directions(model: TELL, sample: Tensor) -> None:
     """Check that there is a direction to start from."""
     if model.geometry == "sphere" and not sample.any():
-        check_rows(model, to_rows(np.zeros((model.n_clusters, 1)), None, "cpu"))
+        check_rows(model, to_rows(np.zeros((model._planned, 1)), None, "cpu"))
 
 
 def label_shards(model: TELL, workers: Workers, scaling: Scaling, centers: Tensor) -> Any:

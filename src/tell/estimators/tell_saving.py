@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tell.choosing.choice import Choice
 from tell.core.assignment import Totals
 from tell.core.online import StreamState, Watch
 from tell.data.preparation import Preparation
@@ -79,7 +80,9 @@ def describe(model: TELL) -> dict[str, Any]:
     """Everything that is not a tensor, as plain JSON."""
     state = model._fitted_state()
     # `set_params` may ask the next fit for another number; the file is about this one.
-    options = model.get_params(deep=False) | {"n_clusters": len(state.centers)}
+    options = model.get_params(deep=False)
+    if options["n_clusters"] != "auto":
+        options["n_clusters"] = len(state.centers)
     if not isinstance(options["init"], str):
         options["init"] = np.asarray(options["init"]).tolist()
     options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
@@ -98,12 +101,25 @@ def describe(model: TELL) -> dict[str, Any]:
         "revived_at": state.revived_at,
         "watch": asdict(state.watch),
         "preparation": kept_preparation(model),
+        "choice": kept_choice(model),
     }
 
 
 def kept_prepare(prepare: Any) -> Any:
     """The parameter `prepare` as JSON: what it would learn for the next fit."""
     return prepare.get_params() if isinstance(prepare, TablePreparation) else prepare
+
+
+def kept_choice(model: Any) -> dict[str, Any] | None:
+    """How the number of clusters was chosen, as JSON."""
+    choice = getattr(model, "choice_", None)
+    return None if choice is None else choice.to_json()
+
+
+def restore_choice(model: Any, content: dict[str, Any] | None) -> None:
+    """Give a model the choice of its number back."""
+    if content is not None:
+        model.choice_ = Choice.from_json(content)
 
 
 def kept_preparation(model: Any) -> dict[str, Any] | None:
@@ -182,7 +198,10 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     if not is_usable(model.device):
         model.device = "cpu"  # written on a machine that had more
     check_options(model)
-    _check_tensors(tensors, model.n_clusters, model.n_features_in_)
+    restore_choice(model, config.get("choice"))
+    auto = model.n_clusters == "auto"
+    k = model.choice_.n_clusters if auto else int(model.n_clusters)
+    _check_tensors(tensors, k, model.n_features_in_)
     device = model.device
     model._usual_loss = config.get("usual_loss", model.loss_)
     if config["seed"] is not None:
