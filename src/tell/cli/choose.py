@@ -72,7 +72,7 @@ def command(
 
 def print_choice(choice: Choice) -> None:
     """Show the curves near the chosen number as a table, then the answer in words."""
-    grid = table("k", "gap", "stability", "strength", "silhouette", "elbow", "", text=("",))
+    grid = table("clusters", "gap", "stability", "strength", "silhouette", "elbow", "", text=("",))
     for record in _near(choice):
         k = int(record["n_clusters"])
         mark = {choice.n_clusters: "chosen", choice.runner_up: "next best"}.get(k, "")

@@ -287,6 +287,26 @@ Quiet = Annotated[
 ]
 
 
+def share(option: str, text: str) -> float:
+    """A share of the rows: "1%" or "0.01".
+
+    >>> share("--reject", "2.5%"), share("--reject", "0.01")
+    (0.025, 0.01)
+    """
+    from tell.exceptions import ParameterError
+
+    number = text.strip()
+    try:
+        part = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        part = -1.0
+    if not 0 < part < 1:
+        raise ParameterError(
+            f"{option} must be a share of the rows such as 1% or 0.01, got {text!r}"
+        )
+    return part
+
+
 def names(values: list[str] | None) -> list[str] | None:
     """Split what was given to --columns or --drop; a name with a comma can be quoted.
 

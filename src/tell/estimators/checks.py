@@ -79,6 +79,15 @@ def _check_count(name: str, value: Any, least: int = 1, other: str = "") -> None
         raise ParameterError(f"{name} must be at most {MOST_TRIES:,}, got {value!r}")
 
 
+def check_reject(reject: Any) -> float:
+    """A share of rows, strictly between none and all."""
+    if isinstance(reject, Real) and 0 < float(reject) < 1:
+        return float(reject)
+    raise ParameterError(
+        f"reject must be a share of rows between 0 and 1, such as 0.01 for 1 %, got {reject!r}"
+    )
+
+
 def is_usable(device: Any) -> bool:
     """Whether this machine can compute on a device of this name."""
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,9 +29,16 @@ from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, 
 from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, grown, state_of, stream_state
+from tell.core.radii import Radii
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
-from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
+from tell.estimators.checks import (
+    check_options,
+    check_reject,
+    check_rows,
+    given_centers,
+    warn_about,
+)
 from tell.estimators.preparing import Prepare, open_rows, with_features
 from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
@@ -306,9 +315,11 @@ class TELL(
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
         self._adopt(scaling, stream_state(fit), fit.loss, fit.n_iter, fit.history, fit.runs)
+        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
+        radii = Radii.measure(*own, rows.weight, len(fit.centers))
+        self._state = replace(self._state, radii=radii)
         if factor != 1.0:
             self._state = grown(self._state, self._state.seen * factor)
-        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(own.labels)
         self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self._planned)
         return fit
@@ -337,9 +348,8 @@ class TELL(
     def _adopt_full(self, found: FullFit) -> None:
         centers, sums = found.passed.centers.to(self.device), found.passed.sums
         runs = [] if found.sample is None else found.sample.runs
-        self._adopt(
-            found.scaling, state_of(centers, sums), sums.loss, found.n_iter, found.history, runs
-        )
+        state = replace(state_of(centers, sums), radii=found.radii)
+        self._adopt(found.scaling, state, sums.loss, found.n_iter, found.history, runs)
         self.labels_ = found.labels
         counts = sums.totals.counts
         self.cluster_losses_ = per_cluster(sums.cluster_losses.numpy(), counts.numpy())
@@ -656,8 +666,18 @@ class TELL(
             self, X, reset=False, check=lambda rows: self._read_matrix(rows, reset=False)
         )
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Cluster of each row: the nearest centre."""
+    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[np.int32]:
+        """Cluster of each row: the nearest centre.
+
+        Parameters
+        ----------
+        X : whatever `fit` takes
+        reject : float, optional
+            Give -1 to rows that lie farther from their centre than all but this share of the
+            cluster's fitted rows: 0.01 rejects 1 % of rows like these, and what is unlike them.
+        """
+        if reject is not None:
+            return self._predict_members(X, check_reject(reject))
         source = self._open(X)
         if self._by_workers(source):
             return self._predict_workers(source)
@@ -670,6 +690,46 @@ class TELL(
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
         return _labels(labels) if usual else self._assign(X)[0]
+
+    def _predict_members(self, X: Any, reject: float) -> NDArray[np.int32]:
+        limits = self._known_radii().limits(reject).cpu().numpy()
+        parts = []
+        for rows in self._matrices(X):
+            labels, distances = self._assign(rows)
+            parts.append(np.where(distances > limits[labels], -1, labels).astype(np.int32))
+        return np.concatenate(parts)
+
+    def _matrices(self, X: Any) -> Iterator[Any]:
+        """The rows at once, or chunk by chunk."""
+        source = self._open(X)
+        if source.in_memory:
+            yield source.matrix()
+            return
+        yield from (chunk.X for chunk in source.chunks())
+
+    def _known_radii(self) -> Radii:
+        radii = self._fitted_state().radii
+        if radii is None:
+            raise NotFittedError(
+                "this model was saved before distances were kept, which rejecting and "
+                "outlier_score need; fit it again"
+            )
+        return radii
+
+    def outlier_score(self, X: Any) -> Floats:
+        """How far out each row lies: the share (n,) of its cluster's fitted rows that lie nearer.
+
+        0.99 is farther from the centre than 99 % of the cluster. Beyond the farthest of them the
+        score goes on rising, so that rows can be ranked.
+        """
+        radii = self._known_radii()
+        parts = []
+        for rows in self._matrices(X):
+            labels, distances = self._assign(rows)
+            own = torch.from_numpy(labels.astype(np.int64)).to(radii.unit.device)
+            farther = radii.farther(own, torch.from_numpy(distances).to(own.device))
+            parts.append(1 - farther.cpu().numpy())
+        return np.concatenate(parts)
 
     def _predict_workers(self, source: Source) -> NDArray[np.int32]:
         from tell.estimators.all_rows import count_rows, label_shards, open_workers

@@ -14,6 +14,7 @@ from torch import Tensor
 from tell.choosing.choice import Choice
 from tell.core.assignment import Totals
 from tell.core.online import StreamState, Watch
+from tell.core.radii import BINS, Radii
 from tell.data.preparation import Preparation
 from tell.data.table_preparation import TablePreparation
 from tell.estimators.checks import check_options, is_usable
@@ -146,6 +147,8 @@ def tensors_of(model: TELL) -> dict[str, Tensor]:
         "lengths": state.lengths,
         "labels": torch.from_numpy(model.labels_),
     }
+    if state.radii is not None:
+        tensors |= {"radii.counts": state.radii.counts, "radii.unit": state.radii.unit}
     for name in ("offset", "scale"):
         part = getattr(model._scaling, name)
         if part is not None:
@@ -213,6 +216,7 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
         config["seen"],
         config["revived_at"],
         Watch(**config["watch"]),
+        _radii(tensors, device),
     )
     model.labels_ = tensors["labels"].numpy()
     batches: dict[int, dict[str, NDArray[Any]]] = {}
@@ -224,10 +228,19 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     return model
 
 
+def _radii(tensors: dict[str, Tensor], device: str) -> Radii | None:
+    """The distances in each cluster; models of earlier versions have none."""
+    if "radii.counts" not in tensors:
+        return None
+    return Radii(tensors["radii.counts"].to(device), tensors["radii.unit"].to(device))
+
+
 def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
     """Check type and shape of what every later step relies on."""
     shapes = {"centers": (k, d), "sums": (k, d), "counts": (k,), "lengths": (k,)}
     shapes |= {name: (d,) for name in ("offset", "scale") if name in tensors}
+    if "radii.counts" in tensors:
+        shapes |= {"radii.counts": (k, BINS), "radii.unit": (k,)}
     for name, shape in shapes.items():
         found = tensors[name]
         if tuple(found.shape) != shape or found.dtype not in (torch.float32, torch.float64):
