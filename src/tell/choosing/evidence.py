@@ -189,8 +189,8 @@ def _gap(rows: Sampled, loss: Floats, ks: list[int], seed: int) -> tuple[Floats,
         curves.append(np.interp(np.log(ks), np.log(tried), shares))
     gaps = np.array(curves) - _log_share(loss)  # (draws × kinds, m)
     kinds = gaps.reshape(N_DRAWS, -1, len(ks))
-    spread = np.sqrt(kinds.var(axis=0, ddof=1).mean(axis=0))
-    return gaps.min(axis=0), np.asarray(spread * np.sqrt(1 + 1 / N_DRAWS))
+    spread = np.sqrt(kinds.var(axis=0, ddof=1).mean(axis=0))  # of a draw, the same for all kinds
+    return kinds.mean(axis=0).min(axis=0), np.asarray(spread / np.sqrt(N_DRAWS))
 
 
 def _log_share(loss: Floats) -> Floats:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from tell.choosing.choice import Choice
 from tell.core.layer import Geometry
-from tell.data.budget import DEFAULT_MEMORY
+from tell.data.limits import DEFAULT_MEMORY
 from tell.estimators.checks import check_options, check_rows
 from tell.estimators.preparing import Prepare
 from tell.estimators.sampling import read_sample
