@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tell.data.sources import open_source
     from tell.data.table_preparation import TablePreparation
     from tell.estimators import TELL, DeepTELL, NotFittedError, load, network_builder
+    from tell.estimators.choosing import choose
     from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
@@ -65,6 +66,7 @@ __all__ = [
     "UntrustedModelError",
     "WorkerError",
     "__version__",
+    "choose",
     "evaluate",
     "explain",
     "load",
@@ -85,6 +87,7 @@ _ELSEWHERE = {
     "TELL": "tell.estimators",
     "TellRecipe": "tell.estimators",
     "TablePreparation": "tell.data.table_preparation",
+    "choose": "tell.estimators.choosing",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
     "load": "tell.estimators",

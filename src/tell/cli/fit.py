@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def command(
     data: options.Data,
-    clusters: options.Clusters,
+    clusters: options.ClustersOrAuto = None,
+    most: options.MaxClusters = None,
     columns: options.Columns = None,
     drop: options.Drop = None,
     label: options.Label = None,
@@ -57,6 +58,7 @@ def command(
     \b
     [bold]Examples[/]
       tell fit digits -k 10 --out model
+      tell fit rows.csv --max 30
       tell fit flowers.csv -k 3 --label species
       tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
@@ -75,7 +77,8 @@ def command(
     if source.preparation is not None and not (quiet or json):
         print_preparation(source.preparation, by_default=geometry is None and not standardize)
     model = build(
-        clusters,
+        clusters or "auto",
+        max_clusters=most,
         deep=deep,
         prepare=preparing if source.preparation is not None else False,
         geometry=geometry,
@@ -128,6 +131,8 @@ def print_fit(result: dict[str, Any]) -> None:
         f"{result['features']:,} columns in {result['seconds']:.1f} s\n"
         f"{result['geometry']}, loss {result['loss']:.4g}, {result['iterations']} iterations\n"
     )
+    if result["choice"]:
+        out.print(f"why so many: {result['choice']['reasons']}\n", markup=False)
     print_clusters(result["clusters"])
     if result["metrics"]:
         out.print("\nagainst the known classes:")

@@ -106,8 +106,9 @@ def how_to_prepare(
 
 
 def build(
-    clusters: int,
+    clusters: int | str,
     *,
+    max_clusters: int | None = None,
     deep: bool = False,
     prepare: TablePreparation | bool | None = False,
     geometry: str | None = None,
@@ -132,6 +133,10 @@ def build(
     if given and not deep:
         names = ", ".join(f"--{name.removeprefix('n_')}" for name in given)
         raise ParameterError(f"{names} must come with --deep, got none; add --deep or leave it out")
+    if max_clusters is not None:
+        if clusters != "auto":
+            raise ParameterError(f"--max belongs to a choice, got -k {clusters}; leave one out")
+        shared["max_clusters"] = max_clusters
     if not deep:
         geometry = geometry or (TABLE_GEOMETRY if prepare else "sphere")
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
@@ -144,6 +149,8 @@ def build(
             "--deep learns its own features and clusters them on the sphere; leave out "
             "--standardize, --geometry and --half-life"
         )
+    if not isinstance(clusters, int):
+        raise ParameterError("--deep needs a number of clusters, got none; pass -k")
     return estimators.DeepTELL(clusters, workers=workers, **shared, **given)
 
 
@@ -224,6 +231,7 @@ def _summary(model: Any, found: Assessment) -> dict[str, Any]:
         "seed": model.random_state,
         "loss": float(model.loss_),
         "iterations": int(model.n_iter_),
+        "choice": choice.to_json() if (choice := getattr(model, "choice_", None)) else None,
         "metrics": found.metrics(),
         "clusters": describe(model, found.sizes, found.spread),
     }

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from tell.cli.writers import Columns
 
 
-def assignments(model: Any, X: NDArray[np.float32], *, proba: bool, distances: bool) -> Columns:
+def assignments(
+    model: Any,
+    X: NDArray[np.float32],
+    *,
+    proba: bool,
+    distances: bool,
+    reject: float | None = None,
+) -> Columns:
     """The columns of the label file for these rows; rows with gaps get -1 and NaN."""
     whole = ~np.isnan(X).any(axis=1)
     columns: Columns = {"cluster": np.full(len(X), -1, dtype=np.int32)}
     if whole.any():
-        columns["cluster"][whole] = model.predict(X[whole])
+        more = {} if reject is None else {"reject": reject}
+        columns["cluster"][whole] = model.predict(X[whole], **more)
     for name, wanted, compute in (
         ("probability", proba, model.predict_proba),
         ("distance", distances, model.transform),
@@ -40,7 +48,7 @@ class Tally:
 
     def __init__(self, n_clusters: int, *, keep: bool = False) -> None:
         self._sizes = np.zeros(n_clusters, dtype=np.int64)
-        self._rows = self._filled = 0
+        self._rows = self._filled = self._rejected = 0
         self._keep = keep
         self._labels: list[NDArray[np.int32]] = []
         self._known: list[NDArray[Any]] = []
@@ -50,8 +58,10 @@ class Tally:
         labels: NDArray[np.int32],
         y: NDArray[Any] | None,
         filled: NDArray[np.bool_] | None = None,
+        rejected: int = 0,
     ) -> None:
-        """Take in the labels of one chunk, and which of its values stand for gaps."""
+        """Take in the labels of one chunk, which of its values stand for gaps, and rejections."""
+        self._rejected += rejected
         self._rows += len(labels)
         if filled is not None:
             self._filled += int((filled.any(axis=1) & (labels >= 0)).sum())
@@ -66,6 +76,7 @@ class Tally:
         return {
             "rows": self._rows,
             "unlabelled": self._rows - int(self._sizes.sum()),
+            "rejected": self._rejected,
             "with_filled_gaps": self._filled,
             "sizes": self._sizes,
             "metrics": self._metrics(),

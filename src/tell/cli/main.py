@@ -23,7 +23,7 @@ from tell.exceptions import DivergedError, MissingDependencyError, TellError
 # The panels of `tell --help`, in the order in which people meet the commands.
 PANELS = {
     "Start here": ["demo"],
-    "Cluster your data": ["fit", "predict", "update", "show", "name", "data"],
+    "Cluster your data": ["choose", "fit", "predict", "update", "show", "name", "data"],
     "Understand and compare": ["explain", "compare", "reproduce"],
     "Use it elsewhere": ["export"],
 }

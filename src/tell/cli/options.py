@@ -109,6 +109,30 @@ Clusters = Annotated[
         show_default=False,
     ),
 ]
+ClustersOrAuto = Annotated[
+    int | None,
+    typer.Option(
+        "--clusters",
+        "-k",
+        metavar="K",
+        min=1,
+        help="Number of clusters. Without it the number is chosen: see [bold]tell choose[/].",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
+MaxClusters = Annotated[
+    int | None,
+    typer.Option(
+        "--max",
+        metavar="K",
+        min=2,
+        help="The largest number of clusters that is tried. Without it 20, and more as long as "
+        "more clusters still pay.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
 Geometry = Annotated[
     Literal["sphere", "euclidean"] | None,
     typer.Option(
@@ -261,6 +285,26 @@ Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="No progress bar.", rich_help_panel=_OUTPUT),
 ]
+
+
+def share(option: str, text: str) -> float:
+    """A share of the rows: "1%" or "0.01".
+
+    >>> share("--reject", "2.5%"), share("--reject", "0.01")
+    (0.025, 0.01)
+    """
+    from tell.exceptions import ParameterError
+
+    number = text.strip()
+    try:
+        part = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        part = -1.0
+    if not 0 < part < 1:
+        raise ParameterError(
+            f"{option} must be a share of the rows such as 1% or 0.01, got {text!r}"
+        )
+    return part
 
 
 def names(values: list[str] | None) -> list[str] | None:

@@ -50,6 +50,17 @@ def command(
             show_default=False,
         ),
     ] = None,
+    reject: Annotated[
+        str | None,
+        typer.Option(
+            "--reject",
+            metavar="SHARE",
+            help="Give -1 to rows that lie farther from their centre than all but this share of "
+            "the cluster's fitted rows, such as 1% or 0.01.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
     label: options.Label = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
     trust: options.Trust = False,
@@ -69,6 +80,7 @@ def command(
       tell predict model new.csv --out labels.csv
       tell predict model new.parquet --out labels.parquet --proba --distances
       tell predict model new.csv --keep id,name | head
+      tell predict model new.csv --reject 1%
     """
     from tell import load
     from tell.cli.labelling import Tally, assignments
@@ -76,13 +88,15 @@ def command(
     from tell.cli.writers import check_target, label_writer
 
     wanted = options.names(keep) or []
+    share = None if reject is None else options.share("--reject", reject)
     if workers is not None:
-        more = proba or distances or bool(wanted)
+        more = proba or distances or bool(wanted) or share is not None
         result = label_in_parallel(model, data, target, workers, address, more)
         print_json(result) if json else print_news(result)
         return
     check_target(target, data, many_columns=proba or distances or bool(wanted))
     fitted = load(model, trust=trust)
+    check_rejects(fitted, share)
     source = open_like(
         fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
     )
@@ -90,12 +104,33 @@ def command(
     tally = Tally(len(fitted.cluster_centers_), keep=json and target is None)
     with label_writer(target, silent=json) as writer:
         for chunk in watched(source, "predict", visible=err.is_terminal and not (quiet or json)):
-            part = assignments(fitted, chunk.X, proba=proba, distances=distances)
+            part = assignments(fitted, chunk.X, proba=proba, distances=distances, reject=share)
             writer.write(beside(chunk) | part)
-            tally.add(part["cluster"], chunk.y, chunk.filled)
+            tally.add(part["cluster"], chunk.y, chunk.filled, rejected(chunk.X, part, share))
     result = tally.summary()
     result |= {"data": source.name, "out": None if target is None else str(target)}
     print_json(result) if json else print_news(result)
+
+
+def check_rejects(model: Any, share: float | None) -> None:
+    """Say before any row is read that a model keeps no distances."""
+    from tell import TELL
+    from tell.exceptions import ParameterError
+
+    if share is not None and not isinstance(model, TELL):
+        raise ParameterError(
+            f"--reject needs a model of tell fit without --deep, got a {type(model).__name__}; "
+            "leave it out"
+        )
+
+
+def rejected(X: Any, part: Any, share: float | None) -> int:
+    """How many complete rows of a chunk got no cluster."""
+    import numpy as np
+
+    if share is None:
+        return 0
+    return int(((part["cluster"] < 0) & ~np.isnan(X).any(axis=1)).sum())
 
 
 def label_in_parallel(
@@ -110,7 +145,7 @@ def label_in_parallel(
     if target is None or target.suffix or target.is_file() or more:
         raise ParameterError(
             "--workers writes the numbers of the clusters into a folder; name one with --out, and "
-            "leave out --proba, --distances and --keep"
+            "leave out --proba, --distances, --keep and --reject"
         )
     fitted = load(folder)
     if not isinstance(fitted, TELL):
@@ -135,7 +170,7 @@ def print_news(result: dict[str, Any]) -> None:
     """Say on standard error what was done; standard output may be the labels themselves."""
     text = f"{result['rows']:,} rows labelled"
     if result["unlabelled"]:
-        text += f", {result['unlabelled']:,} of them -1 (missing values)"
+        text += f", {result['unlabelled']:,} of them -1 ({_why_unlabelled(result)})"
     if result["with_filled_gaps"]:
         text += f", {result['with_filled_gaps']:,} of them with gaps that were filled"
     if result["out"]:
@@ -143,3 +178,12 @@ def print_news(result: dict[str, Any]) -> None:
     say(text)
     if result["metrics"]:
         say("  ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items()))
+
+
+def _why_unlabelled(result: dict[str, Any]) -> str:
+    rejected = result.get("rejected", 0)
+    if not rejected:
+        return "missing values"
+    far = f"{rejected:,} too far from their centre"
+    gaps = result["unlabelled"] - rejected
+    return far if not gaps else f"{far}, {gaps:,} with missing values"

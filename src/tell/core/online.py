@@ -11,6 +11,7 @@ from torch import Tensor
 from tell.core.assignment import Assignment, Rows, Totals, assign, totals, wide
 from tell.core.engine import Fit, mean_loss, step_to
 from tell.core.layer import Geometry
+from tell.core.radii import Radii
 from tell.core.seeding import as_centers, seedable
 from tell.core.sums import Sums
 
@@ -115,6 +116,7 @@ class StreamState:
     seen: float = 0.0  # rows in all
     revived_at: float = 0.0  # rows seen when idle centres were last looked for
     watch: Watch = field(default_factory=Watch)
+    radii: Radii | None = None  # of models that an earlier version has written
 
 
 def stream_state(fit: Fit) -> StreamState:
@@ -146,7 +148,8 @@ def grown(state: StreamState, rows: float) -> StreamState:
     growth = rows / state.seen
     memory = Totals(*(part * growth for part in state.memory))
     lengths = state.lengths * growth
-    return replace(state, memory=memory, lengths=lengths, seen=rows, revived_at=rows)
+    radii = None if state.radii is None else state.radii.scaled(growth)
+    return replace(state, memory=memory, lengths=lengths, seen=rows, revived_at=rows, radii=radii)
 
 
 def _lengths(rows: Rows) -> Tensor:
@@ -186,6 +189,7 @@ def step(
         state.seen + count,
         state.revived_at,
         state.watch.after(nearest.distances, repeated),
+        None if state.radii is None else state.radii.after(*nearest, rows.weight, keep),
     )
     new, revived = _revive_idle(new, rows, nearest, geometry)
     far = _share(nearest.distances > state.watch.far, repeated)
@@ -231,5 +235,7 @@ def _revive_idle(
         name: old.index_copy(0, idle, new.to(old.dtype)) for name, (old, new) in fresh.items()
     }
     memory = Totals(placed["sums"], placed["counts"])
-    revived = replace(state, centers=placed["centers"], memory=memory, lengths=placed["lengths"])
+    radii = None if state.radii is None else state.radii.forgotten(idle)
+    lengths = placed["lengths"]
+    revived = replace(state, centers=placed["centers"], memory=memory, lengths=lengths, radii=radii)
     return revived, len(idle)

@@ -157,15 +157,44 @@ def relocate(
     first distance. Its new place is, of several rows drawn by their loss, the one whose
     neighbourhood gains most.
     """
+    nearest, steps = _use(rows, centers, geometry)
+    closest, trial = nearest.distances, centers.clone()
+    for useless in steps.argsort(stable=True)[:count]:
+        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+        trial[useless] = as_centers(rows, target[None], geometry)[0]
+    return trial
+
+
+def split(
+    rows: Rows, centers: Tensor, count: int, geometry: Geometry, generator: torch.Generator
+) -> Tensor:
+    """The centres and `count` more, each where it lowers the loss most: (k + count, d)."""
+    closest = assign(rows, centers, geometry).distances
+    added = []
+    for _ in range(count):
+        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+        added.append(as_centers(rows, target[None], geometry))
+    return torch.cat([centers, *added])
+
+
+def merge(rows: Rows, centers: Tensor, count: int, geometry: Geometry) -> Tensor:
+    """The centres without the `count` least useful ones: (k - count, d)."""
+    for _ in range(count):
+        _, steps = _use(rows, centers, geometry)
+        useless = int(steps.argsort(stable=True)[0])
+        centers = torch.cat([centers[:useless], centers[useless + 1 :]])
+    return centers
+
+
+def _use(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Assignment, Tensor]:
+    """The rows' assignment, and what the loss would lose with each of two or more centres: (k,).
+
+    In whole multiples of a unit, so that what is equal but for rounding is equal.
+    """
     nearest = assign(rows, centers, geometry)
     weights = rows.weights()
     second = second_distances(rows, centers, nearest.labels, geometry)
     use = weights.new_zeros(len(centers))
     use.index_add_(0, nearest.labels, weights * (second - nearest.distances))
-    closest, trial = nearest.distances, centers.clone()
     unit = use.max().clamp(min=1e-30) * torch.finfo(use.dtype).eps ** 0.5
-    steps = use / unit  # what is equal but for rounding becomes equal
-    for useless in steps.round().argsort(stable=True)[:count]:
-        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
-        trial[useless] = as_centers(rows, target[None], geometry)[0]
-    return trial
+    return nearest, (use / unit).round()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, Fit
 from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
 from tell.core.passes import Passed, descend
+from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
@@ -39,6 +40,7 @@ class FullFit:
     scaling: Scaling
     labels: NDArray[np.int32]
     sample: Fit | None
+    radii: Radii
     history: list[dict[str, float]]
 
     @property
@@ -114,30 +116,33 @@ def fit_all_rows(
     scaling = learned or sample.scaling(model.geometry, model.standardize)
     x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
     passes = _Passes(model, workers, scaling, _extent(sample, scaling))
-    fit, history = None, []
+    fit, radii, history = None, None, []
     if _sample_is_too_small(model, sample):
         every = torch.arange(x.shape[0], device=x.example.device)
         centers = passes.seeds(x.dense(every).cpu(), seed)
     else:
         fit = model._fit_rows(x, scaling, seed)
         centers, history = fit.centers.cpu(), fit.history
+        radii = Radii.measure(*fit.assignment, None, len(centers))
         fit = fit.without_rows()
     sample.X = x = None  # type: ignore[assignment] # the labels may need the room
     passed = passes.descend(centers, model.tol if to_tol else ENOUGH * model.tol)
     run = history[-1].get("run", 0) if history else 0
     for entry in passed.history:
         entry |= {"run": run, "kept": True}
+    if radii is None:
+        radii = passes.radii(passed)
     labels = np.concatenate(workers.each("labels", passes.task(passed.centers)))
-    return FullFit(passed, scaling, labels, fit, history + passed.history)
+    return FullFit(passed, scaling, labels, fit, radii, history + passed.history)
 
 
 def _sample_is_too_small(model: TELL, sample: Sample) -> bool:
-    if sample.n_rows < model.n_clusters:
+    if sample.n_rows < model._planned:
         raise InputError(
-            f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
+            f"n_clusters={model._planned} needs at least {model._planned} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model.n_clusters and model.solver != "sgd"
+    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model._planned and model.solver != "sgd"
     return few and not sample.complete and isinstance(model.init, str)
 
 
@@ -194,9 +199,16 @@ class _Passes:
             entry["rows_per_second_per_worker"] = entry["rows_per_second"] / count
         return passed
 
+    def radii(self, passed: Passed) -> Radii:
+        """How far rows lie from their centres, by one more pass over all of them."""
+        totals, losses = passed.sums.totals, passed.sums.cluster_losses
+        none = Radii.of_sums(totals.counts, losses)
+        parts = self._workers.each("radii", self.task(passed.centers), none)
+        return replace(none, counts=sum(part.counts for part in parts))
+
     def seeds(self, sample: Tensor, seed: int) -> Tensor:
         """k-means‖ in two passes over all rows."""
-        model, k = self._model, self._model.n_clusters
+        model, k = self._model, self._model._planned
         _check_directions(model, sample)
         first = first_centers(sample, max(1, min(len(sample) // 2, k // 8)), model.geometry, seed)
         count = OVERSAMPLING * k
@@ -214,7 +226,7 @@ class _Passes:
 def _check_directions(model: TELL, sample: Tensor) -> None:
     """Check that there is a direction to start from."""
     if model.geometry == "sphere" and not sample.any():
-        check_rows(model, to_rows(np.zeros((model.n_clusters, 1)), None, "cpu"))
+        check_rows(model, to_rows(np.zeros((model._planned, 1)), None, "cpu"))
 
 
 def label_shards(model: TELL, workers: Workers, scaling: Scaling, centers: Tensor) -> Any:

@@ -17,6 +17,7 @@ from tell.data.limits import as_bytes
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 
 if TYPE_CHECKING:
+    from tell.estimators.deep.estimator import DeepTELL
     from tell.estimators.scaling import Scaling
     from tell.estimators.tell import TELL
 
@@ -26,7 +27,8 @@ SEEDINGS = ("k-means++", "random", "kaiming")
 
 def check_options(model: TELL) -> None:
     """Check what the constructor stored."""
-    for name in ("n_clusters", "n_init", "max_iter"):
+    check_number_of_clusters(model)
+    for name in ("n_init", "max_iter"):
         _check_count(name, getattr(model, name))
     for name in ("tol", "temperature"):
         value: Any = getattr(model, name)
@@ -59,6 +61,20 @@ def check_workers(workers: Any) -> None:
         _check_count("workers", workers, other=', "torchrun" or None')
 
 
+def check_number_of_clusters(model: TELL | DeepTELL) -> None:
+    """Check a number, or "auto" and what belongs to it."""
+    if model.max_clusters is not None:
+        _check_count("max_clusters", model.max_clusters, least=2, other=" or None")
+    if model.n_clusters != "auto":
+        _check_count("n_clusters", model.n_clusters, other=' or "auto"')
+        return
+    if not isinstance(getattr(model, "init", ""), str):
+        raise ParameterError(
+            'n_clusters="auto" must come with an init by name, got an array of centres; pass their '
+            "number, or leave init out"
+        )
+
+
 def _check_count(name: str, value: Any, least: int = 1, other: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise ParameterError(
@@ -66,6 +82,15 @@ def _check_count(name: str, value: Any, least: int = 1, other: str = "") -> None
         )
     if name in ("n_init", "max_iter") and int(value) > MOST_TRIES:
         raise ParameterError(f"{name} must be at most {MOST_TRIES:,}, got {value!r}")
+
+
+def check_reject(reject: Any) -> float:
+    """A share of rows, strictly between none and all."""
+    if isinstance(reject, Real) and 0 < float(reject) < 1:
+        return float(reject)
+    raise ParameterError(
+        f"reject must be a share of rows between 0 and 1, such as 0.01 for 1 %, got {reject!r}"
+    )
 
 
 def is_usable(device: Any) -> bool:
@@ -80,7 +105,7 @@ def is_usable(device: Any) -> bool:
 def check_rows(model: TELL, rows: Rows) -> None:
     """Check that there is something to cluster."""
     n = rows.shape[0]
-    if n < model.n_clusters:
+    if model.n_clusters != "auto" and n < int(model.n_clusters):
         raise InputError(
             f"n_clusters={model.n_clusters} needs at least {model.n_clusters} rows, got "
             f"n_samples={n}; pass more rows or lower n_clusters"
@@ -96,7 +121,7 @@ def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor
     if isinstance(model.init, str):
         return model.init  # type: ignore[return-value]
     centers = np.asarray(model.init, dtype=np.float64)
-    wanted = (model.n_clusters, rows.shape[1])
+    wanted = (model._planned, rows.shape[1])
     if centers.shape != wanted or not np.isfinite(centers).all():
         raise ParameterError(
             f"init must be finite centres of shape {wanted}, got shape {centers.shape}"
@@ -118,7 +143,7 @@ def warn_about(model: TELL, counts: Tensor, *, converged: bool, stacklevel: int 
         directions = " in direction (geometry='euclidean' tells them apart by length too)"
     if empty:
         message = (
-            f"{empty} of n_clusters={model.n_clusters} clusters are empty, because fewer rows "
+            f"{empty} of n_clusters={model._planned} clusters are empty, because fewer rows "
             f"are distinct{directions}; lower n_clusters"
         )
     elif not converged:

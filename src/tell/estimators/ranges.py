@@ -89,4 +89,5 @@ def _rescaled(state: StreamState, factor: float) -> StreamState:
         lengths=state.lengths * factor,
         seen=state.seen * factor,
         revived_at=state.revived_at * factor,
+        radii=None if state.radii is None else state.radii.scaled(factor),
     )

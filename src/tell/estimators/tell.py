@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,6 +21,7 @@ from sklearn.base import (
 )
 from sklearn.utils import ClassifierTags
 
+from tell.choosing.choice import FIRST_RANGE, choose_rows
 from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
@@ -26,9 +29,16 @@ from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, 
 from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, grown, state_of, stream_state
+from tell.core.radii import Radii
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
-from tell.estimators.checks import check_options, check_rows, given_centers, warn_about
+from tell.estimators.checks import (
+    check_options,
+    check_reject,
+    check_rows,
+    given_centers,
+    warn_about,
+)
 from tell.estimators.preparing import Prepare, open_rows, with_features
 from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
@@ -51,6 +61,7 @@ if TYPE_CHECKING:
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
 WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
+AUTO_ROWS, AUTO_WARM_UP = 32, 16  # rows that a number is first chosen from; doublings: up to 512
 # Bytes that fitting takes per row beside the row, in numbers of its precision and in labels: length
 # and its inverse, score, distance and their temporaries; label, as the engine and as users know it.
 NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
@@ -68,8 +79,9 @@ class TELL(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
+    n_clusters : int or "auto", default=8
+        Number of clusters; "auto" chooses it (see `choice_` and `tell.choose`). The model is then
+        the one that this number would have given.
     geometry : {"sphere", "euclidean"}, default="sphere"
         "sphere" clusters directions, as the paper does: rows and centres get unit length, which
         suits embeddings, texts and images. "euclidean" clusters positions, as k-means does, for
@@ -117,6 +129,9 @@ class TELL(
         Processes that read the rows and take steps on all of them, on Ray; "torchrun": the ranks of
         the process group. The centres do not depend on how many there are. Rows in memory need
         none. None: this process, or for a Ray data set all CPUs of its cluster.
+    max_clusters : int or None, default=None
+        For n_clusters="auto": the largest number that is tried. None tries 20, and twice as many as
+        long as more clusters still pay.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -125,6 +140,10 @@ class TELL(
     cluster_centers_ : ndarray of shape (k, d)
         Centres in the clustered space: unit vectors on the sphere; standardised units where
         `standardize` is set. See `centers_in_units`.
+    n_clusters_ : int
+        How many there are.
+    choice_ : Choice
+        With n_clusters="auto": what speaks for the number, and the runner-up.
     labels_ : ndarray of shape (n,)
         Cluster of each row of the last `fit`; after `partial_fit`, of the last batch, as its rows
         were assigned when they were learned.
@@ -168,10 +187,11 @@ class TELL(
     _scaling: Scaling
     _pending: list[tuple[Any, Floats | None]]
     _seed: int
+    _chosen: int
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         geometry: Geometry = "sphere",
         init: str | ArrayLike = "k-means++",
@@ -188,6 +208,7 @@ class TELL(
         memory: int | str = DEFAULT_MEMORY,
         passes: int | str = "auto",
         workers: int | str | None = None,
+        max_clusters: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -206,6 +227,7 @@ class TELL(
         self.memory = memory
         self.passes = passes
         self.workers = workers
+        self.max_clusters = max_clusters
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -229,9 +251,8 @@ class TELL(
         """
         with unchanged_on_error(self):
             check_options(self)
-            source = open_rows(
-                self, X, reset=True, check=lambda rows: self._read_matrix(rows, reset=True)
-            )
+            self.__dict__.pop("_chosen", None)
+            source = self._open_new(X)
             seed = draw_seed(self.random_state)
             if self._by_workers(source):
                 self._fit_workers(source, sample_weight, seed)
@@ -248,6 +269,11 @@ class TELL(
             self._forget_names()
         return self
 
+    def _open_new(self, X: Any) -> Source:
+        return open_rows(
+            self, X, reset=True, check=lambda rows: self._read_matrix(rows, reset=True)
+        )
+
     def _by_workers(self, source: Source) -> bool:
         return not source.in_memory and (self.workers is not None or source.distributed)
 
@@ -259,7 +285,14 @@ class TELL(
     @property
     def _descended(self) -> int:
         """Rows of the largest sample that steps are taken on."""
-        return math.ceil(self.n_clusters / (ENOUGH * self.tol)) if self.tol else 1 << 62
+        return math.ceil(self._planned / (ENOUGH * self.tol)) if self.tol else 1 << 62
+
+    @property
+    def _planned(self) -> int:
+        """How many clusters a fit makes; before it has chosen, about how many it may."""
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        return getattr(self, "_chosen", self.max_clusters or FIRST_RANGE)
 
     def _all_rows(self, source: Source) -> Any:
         """Give all rows, for those who have a weight for each."""
@@ -288,11 +321,13 @@ class TELL(
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
         self._adopt(scaling, stream_state(fit), fit.loss, fit.n_iter, fit.history, fit.runs)
+        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
+        radii = Radii.measure(*own, rows.weight, len(fit.centers))
+        self._state = replace(self._state, radii=radii)
         if factor != 1.0:
             self._state = grown(self._state, self._state.seen * factor)
-        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
         self.labels_ = _labels(own.labels)
-        self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self.n_clusters)
+        self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self._planned)
         return fit
 
     def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> None:
@@ -311,7 +346,7 @@ class TELL(
         if sample_weight is not None:
             raise InputError("sample_weight needs all rows in one process; leave workers out")
         n_rows = count_rows(source)
-        size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self.n_clusters, self._descended)
+        size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self._planned, self._descended)
         visible = self.verbose > 0
         with open_workers(self, source, n_rows) as workers:
             with (
@@ -324,9 +359,8 @@ class TELL(
     def _adopt_full(self, found: FullFit) -> None:
         centers, sums = found.passed.centers.to(self.device), found.passed.sums
         runs = [] if found.sample is None else found.sample.runs
-        self._adopt(
-            found.scaling, state_of(centers, sums), sums.loss, found.n_iter, found.history, runs
-        )
+        state = replace(state_of(centers, sums), radii=found.radii)
+        self._adopt(found.scaling, state, sums.loss, found.n_iter, found.history, runs)
         self.labels_ = found.labels
         counts = sums.totals.counts
         self.cluster_losses_ = per_cluster(sums.cluster_losses.numpy(), counts.numpy())
@@ -339,6 +373,7 @@ class TELL(
 
     def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
         check_rows(self, rows)
+        self._choose(rows, seed)
         init = given_centers(self, scaling, rows)
         with progress("fit", self.max_iter, visible=self.verbose > 0) as bar:
             steps = iter(range(1, 1 << 60))
@@ -353,12 +388,30 @@ class TELL(
                 ),
             }
             if self.solver == "sgd":
-                fit = fit_batchwise(rows, self.n_clusters, **shared)
+                fit = fit_batchwise(rows, self._planned, **shared)
             else:
                 passes = None if self.passes == "auto" else int(self.passes)
-                fit = fit_centers(rows, self.n_clusters, tol=self.tol, passes=passes, **shared)
+                fit = fit_centers(rows, self._planned, tol=self.tol, passes=passes, **shared)
             bar.update(self.max_iter, loss=fit.loss)
         return fit
+
+    def _choose(self, rows: Rows, seed: int) -> None:
+        """Choose the number of clusters, if nobody has."""
+        self.__dict__.pop("choice_", None)
+        if self.n_clusters != "auto":
+            return
+        learned = getattr(self, "preparation_", None)
+        groups = {} if learned is None else learned.groups
+        with progress("choose", None, visible=self.verbose > 0) as bar:
+            self.choice_ = choose_rows(
+                rows,
+                self.geometry,
+                max_clusters=self.max_clusters,
+                seed=seed,
+                categories=[np.array(part) for part in groups.values()],
+                report=bar.update,
+            )
+        self._chosen = self.choice_.n_clusters
 
     def _adopt(
         self,
@@ -381,7 +434,8 @@ class TELL(
         """Learn from further rows, once, in one step per array or chunk.
 
         The first call seeds the centres. While fewer than `n_clusters` rows have come they are
-        kept, and the model cannot predict yet.
+        kept, and the model cannot predict yet; "auto" needs 32, and chooses again whenever the rows
+        have doubled, up to 512.
         """
         with unchanged_on_error(self):
             check_options(self)
@@ -438,11 +492,13 @@ class TELL(
         return self
 
     def _warm_up(self, X: Any, weight: Floats | None) -> Self:
-        """Seed from the first rows, and again when they have doubled, up to 8 per cluster."""
+        """Seed from the first rows, and again when they have doubled: 8 per cluster, or 512."""
         pending = [*getattr(self, "_pending", []), (X, weight)]
         rows, weights = join(pending)
         before = rows.shape[0] - X.shape[0]
-        levels = [self.n_clusters << i for i in range(WARM_UP_ROWS.bit_length())]
+        auto = self.n_clusters == "auto"
+        doublings = (AUTO_WARM_UP if auto else WARM_UP_ROWS).bit_length()
+        levels = [self._first_rows << i for i in range(doublings)]
         if any(before < level <= rows.shape[0] for level in levels):
             if not hasattr(self, "_seed"):
                 self._seed = draw_seed(self.random_state)
@@ -453,19 +509,29 @@ class TELL(
         self._pending = pending if rows.shape[0] < levels[-1] else []
         return self
 
+    @property
+    def _first_rows(self) -> int:
+        """Rows that a stream is first seeded from."""
+        return AUTO_ROWS if self.n_clusters == "auto" else int(self.n_clusters)
+
     # --- what was learned, all derived from one state ---------------------------------------------
 
     def _fitted_state(self) -> StreamState:
         if hasattr(self, "_state"):
             return self._state
         rows = sum(X.shape[0] for X, _ in getattr(self, "_pending", []))
-        seen = f" and has seen {rows} of the {self.n_clusters} rows it needs" if rows else ""
+        seen = f" and has seen {rows} of the {self._first_rows} rows it needs" if rows else ""
         raise NotFittedError(
             f"this {type(self).__name__} is not fitted yet{seen}; call fit or partial_fit first"
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
+
+    @property
+    def n_clusters_(self) -> int:
+        """How many clusters there are."""
+        return len(self._state.centers)
 
     @property
     def cluster_centers_(self) -> Floats:
@@ -516,7 +582,7 @@ class TELL(
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return self.n_clusters_
 
     def centers_in_units(self) -> Floats:
         """Centres of shape (k, d) in the units of the data.
@@ -579,8 +645,9 @@ class TELL(
         )
 
     def refit(self, X: Any, random_state: int) -> TELL:
-        """A new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
+        """A new model with the same options and as many clusters, fitted to X from this seed."""
+        same = clone(self).set_params(random_state=random_state, n_clusters=self.n_clusters_)
+        return same.fit(with_features(X, self))
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -611,20 +678,70 @@ class TELL(
             self, X, reset=False, check=lambda rows: self._read_matrix(rows, reset=False)
         )
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
-        """Cluster of each row: the nearest centre."""
+    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[np.int32]:
+        """Cluster of each row: the nearest centre.
+
+        Parameters
+        ----------
+        X : whatever `fit` takes
+        reject : float, optional
+            Give -1 to rows that lie farther from their centre than all but this share of the
+            cluster's fitted rows: 0.01 rejects 1 % of rows like these, and what is unlike them.
+        """
+        if reject is not None:
+            return self._predict_members(X, check_reject(reject))
         source = self._open(X)
         if self._by_workers(source):
             return self._predict_workers(source)
         if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
-                return label_chunks(source, self._assign, self.n_clusters, bar=bar).labels
+                return label_chunks(source, self._assign, self.n_clusters_, bar=bar).labels
         X = source.matrix()
         rows = as_rows(self._scaling.apply(X), None, self.device)
         labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
         return _labels(labels) if usual else self._assign(X)[0]
+
+    def _predict_members(self, X: Any, reject: float) -> NDArray[np.int32]:
+        limits = self._known_radii().limits(reject).cpu().numpy()
+        parts = []
+        for rows in self._matrices(X):
+            labels, distances = self._assign(rows)
+            parts.append(np.where(distances > limits[labels], -1, labels).astype(np.int32))
+        return np.concatenate(parts)
+
+    def _matrices(self, X: Any) -> Iterator[Any]:
+        """The rows at once, or chunk by chunk."""
+        source = self._open(X)
+        if source.in_memory:
+            yield source.matrix()
+            return
+        yield from (chunk.X for chunk in source.chunks())
+
+    def _known_radii(self) -> Radii:
+        radii = self._fitted_state().radii
+        if radii is None:
+            raise NotFittedError(
+                "this model was saved before distances were kept, which rejecting and "
+                "outlier_score need; fit it again"
+            )
+        return radii
+
+    def outlier_score(self, X: Any) -> Floats:
+        """How far out each row lies: the share (n,) of its cluster's fitted rows that lie nearer.
+
+        0.99 is farther from the centre than 99 % of the cluster. Beyond the farthest of them the
+        score goes on rising, so that rows can be ranked.
+        """
+        radii = self._known_radii()
+        parts = []
+        for rows in self._matrices(X):
+            labels, distances = self._assign(rows)
+            own = torch.from_numpy(labels.astype(np.int64)).to(radii.unit.device)
+            farther = radii.farther(own, torch.from_numpy(distances).to(own.device))
+            parts.append(1 - farther.cpu().numpy())
+        return np.concatenate(parts)
 
     def _predict_workers(self, source: Source) -> NDArray[np.int32]:
         from tell.estimators.all_rows import count_rows, label_shards, open_workers, watched
@@ -657,7 +774,7 @@ class TELL(
         """Minus the mean clustering loss per row: larger is better."""
         source = self._open(X)
         if not source.in_memory and sample_weight is None:
-            return -label_chunks(source, self._assign, self.n_clusters).loss
+            return -label_chunks(source, self._assign, self.n_clusters_).loss
         X = self._all_rows(source)
         weight = check_weights(sample_weight, X)
         return -float(np.average(self._assign(X)[1].astype(np.float64), weights=weight))

@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tell.choosing.choice import Choice
 from tell.core.assignment import Totals
 from tell.core.online import StreamState, Watch
+from tell.core.radii import BINS, Radii
 from tell.data.preparation import Preparation
 from tell.data.table_preparation import TablePreparation
 from tell.estimators.checks import check_options, is_usable
@@ -79,7 +81,9 @@ def describe(model: TELL) -> dict[str, Any]:
     """Everything that is not a tensor, as plain JSON."""
     state = model._fitted_state()
     # `set_params` may ask the next fit for another number; the file is about this one.
-    options = model.get_params(deep=False) | {"n_clusters": len(state.centers)}
+    options = model.get_params(deep=False)
+    if options["n_clusters"] != "auto":
+        options["n_clusters"] = len(state.centers)
     if not isinstance(options["init"], str):
         options["init"] = np.asarray(options["init"]).tolist()
     options = {name: getattr(value, "item", lambda v=value: v)() for name, value in options.items()}
@@ -98,12 +102,25 @@ def describe(model: TELL) -> dict[str, Any]:
         "revived_at": state.revived_at,
         "watch": asdict(state.watch),
         "preparation": kept_preparation(model),
+        "choice": kept_choice(model),
     }
 
 
 def kept_prepare(prepare: Any) -> Any:
     """The parameter `prepare` as JSON: what it would learn for the next fit."""
     return prepare.get_params() if isinstance(prepare, TablePreparation) else prepare
+
+
+def kept_choice(model: Any) -> dict[str, Any] | None:
+    """How the number of clusters was chosen, as JSON."""
+    choice = getattr(model, "choice_", None)
+    return None if choice is None else choice.to_json()
+
+
+def restore_choice(model: Any, content: dict[str, Any] | None) -> None:
+    """Give a model the choice of its number back."""
+    if content is not None:
+        model.choice_ = Choice.from_json(content)
 
 
 def kept_preparation(model: Any) -> dict[str, Any] | None:
@@ -130,6 +147,8 @@ def tensors_of(model: TELL) -> dict[str, Tensor]:
         "lengths": state.lengths,
         "labels": torch.from_numpy(model.labels_),
     }
+    if state.radii is not None:
+        tensors |= {"radii.counts": state.radii.counts, "radii.unit": state.radii.unit}
     for name in ("offset", "scale"):
         part = getattr(model._scaling, name)
         if part is not None:
@@ -182,7 +201,10 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     if not is_usable(model.device):
         model.device = "cpu"  # written on a machine that had more
     check_options(model)
-    _check_tensors(tensors, model.n_clusters, model.n_features_in_)
+    restore_choice(model, config.get("choice"))
+    auto = model.n_clusters == "auto"
+    k = model.choice_.n_clusters if auto else int(model.n_clusters)
+    _check_tensors(tensors, k, model.n_features_in_)
     device = model.device
     model._usual_loss = config.get("usual_loss", model.loss_)
     if config["seed"] is not None:
@@ -194,6 +216,7 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
         config["seen"],
         config["revived_at"],
         Watch(**config["watch"]),
+        _radii(tensors, device),
     )
     model.labels_ = tensors["labels"].numpy()
     batches: dict[int, dict[str, NDArray[Any]]] = {}
@@ -205,10 +228,19 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     return model
 
 
+def _radii(tensors: dict[str, Tensor], device: str) -> Radii | None:
+    """The distances in each cluster; models of earlier versions have none."""
+    if "radii.counts" not in tensors:
+        return None
+    return Radii(tensors["radii.counts"].to(device), tensors["radii.unit"].to(device))
+
+
 def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
     """Check type and shape of what every later step relies on."""
     shapes = {"centers": (k, d), "sums": (k, d), "counts": (k,), "lengths": (k,)}
     shapes |= {name: (d,) for name in ("offset", "scale") if name in tensors}
+    if "radii.counts" in tensors:
+        shapes |= {"radii.counts": (k, BINS), "radii.unit": (k,)}
     for name, shape in shapes.items():
         found = tensors[name]
         if tuple(found.shape) != shape or found.dtype not in (torch.float32, torch.float64):

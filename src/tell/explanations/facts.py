@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from tell.adapter import is_pipeline, unchained
+from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
 from tell.explanations.clusters import ClusterFacts, describe_clusters
 from tell.explanations.counterfactual import Columns, learn_columns
@@ -22,7 +23,7 @@ from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
 from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
 from tell.explanations.known_labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project
-from tell.explanations.matrices import Matrix, compressed, stacked
+from tell.explanations.matrices import Matrix, stacked
 from tell.explanations.plain import as_plain
 from tell.explanations.points import PointFacts, describe_point
 from tell.explanations.profiles import Profile, describe_profiles

@@ -84,14 +84,6 @@ def medians(X: Matrix) -> Floats:
     return found
 
 
-def compressed(X: Matrix, seed: int, n_components: int = 50) -> Floats:
-    """Sparse rows on their main axes, (n, at most 50): what differs between them, nearly."""
-    from sklearn.decomposition import TruncatedSVD
-
-    count = max(1, min(n_components, X.shape[0] - 1, X.shape[1] - 1))
-    return np.asarray(TruncatedSVD(count, random_state=seed).fit_transform(X), np.float64)
-
-
 def taken(X: Matrix, index: ArrayLike) -> Matrix:
     """The rows at `index`."""
     return X[np.asarray(index, np.intp)]

@@ -7,17 +7,17 @@ several kinds of structureless rows, of which the one that comes closest decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import norm
 
+from tell.choosing.structureless import compressed, structureless
 from tell.contract import AffineInput, Floats, Ints, unit
 from tell.explanations.assigned import Assigned
 from tell.explanations.counterfactual import Columns
-from tell.explanations.matrices import compressed, dense
+from tell.explanations.matrices import dense
 from tell.explanations.view import ModelView
 from tell.explanations.words import percent
 
@@ -29,8 +29,6 @@ NO_GAP = 0.05
 MAX_ROWS, N_DRAWS = 800, 3
 #: Rows per cluster that a judgement needs, and rows in all.
 ROWS_PER_CLUSTER, LEAST_ROWS = 5, 30
-#: Columns with at most this many values keep them in the reference: steps alone are no groups.
-FEW_VALUES = 10
 #: Wider rows are looked at on this many main axes.
 MAX_COLUMNS = 64
 
@@ -124,67 +122,6 @@ def _share(view: ModelView, Z: Floats, seed: int) -> float | None:
 
 def _middle(view: ModelView, Z: Floats) -> Floats | float:
     return 0.0 if view.on_sphere else Z.mean(axis=0)  # large means would take the digits
-
-
-def structureless(
-    rows: Floats, categories: list[Ints], random: np.random.Generator, n_draws: int
-) -> Iterator[Floats]:
-    """Rows like these (n, d) in spread and correlation, but without groups: sets of four kinds.
-
-    Normal ones; ones that fill a box along the main axes; ones that fill the box of the columns'
-    ranges; and ones as skewed as the columns. Categories are drawn as often as they occur, and
-    columns with few values keep these.
-    """
-    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-    vary = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
-    low, high = rows[:, vary].min(axis=0), rows[:, vary].max(axis=0)
-    mixing = _mixing(rows)
-    skewed = _skewed((rows[:, vary] - mean[vary]) / deviation[vary])
-    for _ in range(n_draws):
-        normal = random.normal(size=(len(rows), len(mixing))) @ mixing
-        flat = np.sqrt(3) * random.uniform(-1, 1, size=(len(rows), len(mixing))) @ mixing
-        box, bent = (np.tile(mean, (len(rows), 1)) for _ in range(2))
-        box[:, vary] = low + norm.cdf(normal[:, vary] / deviation[vary]) * (high - low)
-        bent[:, vary] += deviation[vary] * skewed(random)
-        for drawn in (mean + normal, mean + flat, box, bent):
-            yield _with_own_values(drawn, rows, categories, random)
-
-
-def _mixing(rows: Floats) -> Floats:
-    """What gives independent columns (n, r) of deviation 1 the covariance of these rows: (r, d)."""
-    _, spread, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    return np.asarray((spread / np.sqrt(len(rows)))[:, None] * axes)
-
-
-def _skewed(rows: Floats) -> Callable[[np.random.Generator], Floats]:
-    """Rows (n, d) with the skew of these: normal ones behind Yeo and Johnson's power transform."""
-    from sklearn.preprocessing import PowerTransformer
-
-    power = PowerTransformer().fit(rows)
-    level = power.transform(rows)
-    mixing, middle = _mixing(level), level.mean(axis=0)
-    low, high = level.min(axis=0), level.max(axis=0)
-
-    def draw(random: np.random.Generator) -> Floats:
-        drawn = middle + random.normal(size=(len(rows), len(mixing))) @ mixing
-        back = power.inverse_transform(np.clip(drawn, low, high))
-        return np.nan_to_num(np.asarray(back, np.float64))
-
-    return draw
-
-
-def _with_own_values(
-    drawn: Floats, rows: Floats, categories: list[Ints], random: np.random.Generator
-) -> Floats:
-    """Put the values of these rows into drawn ones, where they are categories or few."""
-    grouped = {int(f) for part in categories for f in part}
-    for f in range(rows.shape[1]):
-        if f not in grouped and len(np.unique(rows[:, f])) <= FEW_VALUES:
-            rank = np.argsort(np.argsort(drawn[:, f] + 1e-9 * random.normal(size=len(drawn))))
-            drawn[:, f] = np.sort(rows[:, f])[rank]
-    for part in categories:
-        drawn[:, part] = rows[random.permutation(len(rows))][:, part]
-    return drawn
 
 
 def _words(verdict: str, gap: float, k: int) -> str:

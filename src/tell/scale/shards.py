@@ -18,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.assignment import DenseRows, nearest
+from tell.core.assignment import DenseRows, assign, nearest
 from tell.core.layer import Geometry
 from tell.core.oversampling import Drawn, draw_by_loss
+from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums, block_rows, cut, each_block, no_sums, sums_of
 from tell.data.chunks import Source
 
@@ -156,6 +157,12 @@ class Shard:
         part.replace(path)
         return np.bincount(labels + 1, minlength=len(task.centers) + 1)
 
+    def radii(self, task: Task, empty: Radii) -> Radii:
+        """How far the rows lie from their centres."""
+        for labels, distances in self._each(partial(_distances, task)):
+            empty = empty.after(labels, distances, None, 1.0)
+        return empty
+
     def draw(self, task: Task, count: int, seed: int) -> Drawn:
         """Draw rows by their loss against the task's centres."""
         none = task.centers.new_zeros(0, task.centers.shape[1])
@@ -187,6 +194,10 @@ def _labels(task: Task, block: Tensor, start: int) -> NDArray[np.int32]:
     found = nearest(DenseRows(_scaled(task, block)), task.centers, task.geometry)[0]
     labels[whole.numpy()] = found.numpy()
     return labels
+
+
+def _distances(task: Task, block: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    return assign(DenseRows(_scaled(task, block)), task.centers, task.geometry)
 
 
 def _draw(task: Task, count: int, seed: int, block: Tensor, start: int) -> Drawn:

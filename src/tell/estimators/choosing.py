@@ -1,0 +1,94 @@
+"""`choose`: how many clusters, before anything is fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from tell.choosing.choice import Choice
+from tell.core.layer import Geometry
+from tell.data.limits import DEFAULT_MEMORY
+from tell.estimators.checks import check_options, check_rows
+from tell.estimators.preparing import Prepare
+from tell.estimators.sampling import read_sample
+from tell.estimators.scaling import Scaling, check_weights, to_rows
+from tell.estimators.tell import TELL
+from tell.estimators.validation import check_finite, draw_seed
+
+
+def choose(
+    X: Any,
+    *,
+    max_clusters: int | None = None,
+    geometry: Geometry = "sphere",
+    standardize: bool = False,
+    prepare: Prepare = "auto",
+    sample_weight: ArrayLike | None = None,
+    random_state: Any = 0,
+    memory: int | str = DEFAULT_MEMORY,
+    verbose: int = 0,
+) -> Choice:
+    """How many clusters X has, with the evidence, a runner-up and the reasons in words.
+
+    `TELL(n_clusters="auto")` with the same options and seed takes the same number. A sample of the
+    rows is clustered with every number of a range, each solution started from its neighbour's.
+
+    Parameters
+    ----------
+    X : whatever `TELL.fit` takes
+    max_clusters : int or None, default=None
+        The largest number that is tried. None tries 20, and twice as many as long as more clusters
+        still pay.
+    geometry, standardize, prepare, random_state, memory, verbose : as those of `TELL`
+    sample_weight : array of shape (n,), optional
+        How often each row counts.
+
+    Returns
+    -------
+    Choice
+        `n_clusters`, 1 if no cluster structure was found; `runner_up`; `reasons`; and `evidence`,
+        a curve over the numbers for each kind of it. `tell.explanations.plots.plot_choice` draws
+        them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tell import choose
+    >>> choice = choose(load_iris().data, geometry="euclidean")
+    >>> choice.n_clusters
+    2
+    >>> print(choice)  # doctest: +ELLIPSIS
+    2 clusters: they are ...% tighter than those of structureless rows of the same covariance...
+    """
+    model = TELL(
+        "auto",
+        max_clusters=max_clusters,
+        geometry=geometry,
+        standardize=standardize,
+        prepare=prepare,
+        random_state=random_state,
+        memory=memory,
+        verbose=verbose,
+    )
+    return choose_for(model, X, sample_weight)
+
+
+def choose_for(model: TELL, X: Any, sample_weight: ArrayLike | None = None) -> Choice:
+    """The choice that a model with n_clusters="auto" would make."""
+    check_options(model)
+    source = model._open_new(X)
+    seed = draw_seed(model.random_state)
+    sample = read_sample(source, model._most_rows(source), seed)
+    if not sample.complete and sample_weight is not None:
+        raise model._too_large(source)
+    weight = check_weights(sample_weight, sample.X)
+    learned = model._prepared_scaling()
+    if learned is None and sample.complete:
+        learned = Scaling.learn(sample.X, weight, model.geometry, model.standardize)
+    scaling = learned or sample.scaling(model.geometry, model.standardize)
+    rows = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), weight, model.device)
+    check_finite(model, sample.X, rows)
+    check_rows(model, rows)
+    model._choose(rows, seed)
+    return model.choice_

@@ -1,0 +1,64 @@
+"""`tell choose`, `tell fit` without -k, `tell predict --reject`."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tell import TELL, load
+from tell.cli.main import app
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def blobs(tmp_path):
+    random = np.random.default_rng(0)
+    X = 20 * random.normal(size=(4, 3))[random.integers(0, 4, 300)] + random.normal(size=(300, 3))
+    path = tmp_path / "rows.npy"
+    np.save(path, X.astype(np.float32))
+    return path
+
+
+def test_choose_and_fit_agree(blobs, tmp_path):
+    options = ("--geometry", "euclidean", "--max", "6")
+    chosen = json.loads(run("choose", blobs, *options, "--json"))
+    assert chosen["n_clusters"] == 4
+    assert chosen["evidence"]["n_clusters"] == [1, 2, 3, 4, 5, 6]
+    text = run("choose", blobs, *options)
+    assert "chosen" in text
+    assert "4 clusters: they are" in text
+    fitted = json.loads(run("fit", blobs, *options, "-o", tmp_path / "model", "--json"))
+    assert fitted["n_clusters"] == 4
+    assert fitted["choice"]["reasons"] == chosen["reasons"]
+    assert load(tmp_path / "model").choice_.n_clusters == 4
+
+
+def test_max_belongs_to_a_choice(blobs, tmp_path):
+    text = run("fit", blobs, "-k", "3", "--max", "6", "-o", tmp_path / "model", code=2)
+    assert "leave one out" in text
+
+
+def test_rejected_rows_get_no_cluster(blobs, tmp_path):
+    run("fit", blobs, "-k", "4", "--geometry", "euclidean", "-o", tmp_path / "model")
+    rows = np.load(blobs)
+    rows[:3] = 500
+    np.save(tmp_path / "new.npy", rows)
+    result = json.loads(
+        run("predict", tmp_path / "model", tmp_path / "new.npy", "--reject", "0.5%", "--json")
+    )
+    assert result["labels"][:3] == [-1, -1, -1]
+    assert 3 <= result["rejected"] <= 10
+    model = load(tmp_path / "model")
+    assert isinstance(model, TELL)
+    assert result["labels"] == model.predict(rows, reject=0.005).tolist()
+    text = run("predict", tmp_path / "model", tmp_path / "new.npy", "--reject", "0.5%")
+    assert "too far from their centre" in text
+    for bad in ("150%", "x"):
+        said = run("predict", tmp_path / "model", blobs, "--reject", bad, code=2)
+        assert "--reject must be a share of the rows such as 1% or 0.01" in said
