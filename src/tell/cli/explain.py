@@ -230,12 +230,10 @@ def _print_attention(point: PointFacts) -> None:
 
 
 def _print_contributions(point: PointFacts, n: int) -> None:
-    from tell.explanations.words import short
-
-    grid = table("feature", "value", "speaks", "amount", text=("feature", "speaks"))
+    grid = table("column", "value", "speaks", "amount", text=("column", "speaks"))
     for one in point.contributions[:n]:
         side = f"for {point.cluster if one.amount > 0 else point.runner_up}" if one.amount else "–"
-        grid.add_row(_text(one.name), short(one.value), side, f"{one.amount:+.4g}")
+        grid.add_row(_text(one.name), _text(one.text()), side, f"{one.amount:+.4g}")
     rest = point.contributions[n:]
     if rest:
         amount = sum(one.amount for one in rest)
