@@ -78,7 +78,7 @@
     const color = new Map(levels.map((value, at) => [value, data.levelColors[at]]));
     const others = counts.size > levels.length ? [[grey, "others"]] : [];
     return [(value) => color.has(value) ? lift(color.get(value)) : grey(),
-      [...levels.map((value) => [() => lift(color.get(value)), String(value)]), ...others, ...gap]];
+      [...levels.map((value) => [() => color.get(value), String(value)]), ...others, ...gap]];
   }
 
   function paint() {  // after another choice of colours, or another theme
