@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -69,6 +70,35 @@ def test_drift_is_said_aloud(tell: Tell, flower_model: Path) -> None:
     done = tell("update", flower_model, "-", stdin=HEADER + usual + strange)
     assert "drift" in done.worked()
     assert "warning: " in done.err
+    assert "set --half-life to follow it" in done.err
+    seen = re.search(r"seen in rows ([\d,]+) to ([\d,]+); row ([\d,]+) lies farthest", done.err)
+    assert seen is not None
+    first, last, worst = (int(text.replace(",", "")) for text in seen.groups())
+    assert first <= worst <= last
+    assert worst >= 3000  # the usual rows come first
+    assert re.search(r"in cluster [012]\)", done.err)
+
+
+def test_bad_lines_are_skipped_and_counted(tell: Tell, flower_model: Path) -> None:
+    bad = "1,2,three,4\n"
+    lines = HEADER + bad + "".join(LINES[:60]) + bad + "".join(LINES[60:90])
+    done = tell("update", flower_model, "-", "--on-error", "skip", stdin=lines)
+    assert "2 lines could not be used and were skipped" in done.worked()
+    assert "learned from 90 rows" in done.out
+    assert "skipped: standard input: row 0" in done.err
+    assert "row 61" in done.err
+    result = tell("update", flower_model, "-", "--on-error=skip", "--json", stdin=lines).worked()
+    found = json.loads(result)
+    assert (found["rows"], found["refused"], found["finished"]) == (90, 2, True)
+    stopped = tell("update", flower_model, "-", stdin=HEADER + "".join(LINES[:60]) + bad)
+    assert stopped.code == 2
+    assert re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ saved after 60 rows", stopped.err)
+
+
+def test_only_streams_skip_lines(tell: Tell, flower_model: Path, tmp_path: Path) -> None:
+    iris_csv(tmp_path / "iris.csv")
+    failed = tell("update", flower_model, "iris.csv", "--on-error", "skip").failed()
+    assert "standard input" in failed
 
 
 def test_a_bad_row_stops_it_and_the_rows_above_it_are_learned(

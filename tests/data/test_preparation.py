@@ -198,13 +198,19 @@ def test_text_never_seen_belongs_to_no_category() -> None:
     assert X.tolist() == [[0, 0], [0, 1]]
 
 
-@pytest.mark.parametrize("gap", ["N/A", "-", "n.a.", "NULL", "", "  ", "nan"])
+@pytest.mark.parametrize("gap", ["N/A", "-", "n.a.", "NULL", "", "  ", "nan", "None"])
 def test_gaps_have_many_names(gap: str) -> None:
     preparation = learn(source({"a": ["1", gap, "3", "8"], "b": ["x", "y", gap, "x"]}))
     columns = {column.name: column for column in preparation.columns}
     assert columns["a"].fill == 3.0
     assert columns["a"].missing == columns["b"].missing == 0.25
     assert columns["b"].categories == ("x", "y")
+
+
+def test_a_membership_of_none_is_a_value() -> None:
+    column = learn(source({"plan": ["basic", "none", "none", "premium"]})).columns[0]
+    assert column.missing == 0
+    assert column.categories == ("basic", "none", "premium")
 
 
 def test_what_cannot_be_clustered_says_why() -> None:

@@ -14,6 +14,7 @@ from tell.cli.console import out, plain, say, table
 if TYPE_CHECKING:
     from tell.contract import ClusterModel, Floats, Ints, Reals
     from tell.data.chunks import Chunk
+    from tell.explanations.terms import Terms
 
     Labels = NDArray[np.generic]
     #: What is known of one cluster, by name.
@@ -77,28 +78,40 @@ MOST_COLUMNS, MOST_ROWS = 1000, 1_000_000
 
 
 def member_statistics(
-    labels: NDArray[np.integer], k: int, chunks: Iterable[Chunk]
-) -> dict[str, list[list[float]]] | None:
-    """What the members look like: mean and standard deviation (k, d), in the units of the rows."""
+    labels: NDArray[np.integer], k: int, chunks: Iterable[Chunk], terms: Terms
+) -> dict[str, list[list[float | None]]] | None:
+    """What the members look like: mean and standard deviation (k, d) of the values that are there.
+
+    In the units of the table; None where all members of a cluster have a gap.
+    """
     from tell.explanations.matrices import cluster_sums
 
     sums: Floats | None = None
-    squares = shift = np.zeros(0)
+    squares = counts = np.zeros((0, 0))
+    shift = np.zeros(0)
     start = 0
     for chunk in chunks:
         own = labels[start : start + len(chunk)]
         start += len(chunk)
+        values = np.asarray(terms.shown(chunk.X))
         if sums is None:
-            shift = chunk.X.mean(axis=0, dtype=np.float64)
-            sums, squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
-        part = cluster_sums(chunk.X, own, k, shift)
+            shift = values.mean(axis=0, dtype=np.float64)
+            sums, squares, counts = (np.zeros((k, len(shift))) for _ in range(3))
+        real = np.ones(values.shape) if chunk.filled is None else 1.0 - chunk.filled
+        part = cluster_sums(np.where(real, values, shift), own, k, shift)
         sums, squares = sums + part[0], squares + part[1]
+        counts = counts + cluster_sums(real, own, k, np.zeros(len(shift)))[0]
     if sums is None:
         return None
-    sizes = np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
-    mean = sums / sizes
-    deviation = np.sqrt(np.maximum(squares / sizes - mean**2, 0.0))
-    return {"mean": (shift + mean).tolist(), "deviation": deviation.tolist()}
+    with np.errstate(invalid="ignore"):
+        mean = sums / counts
+        deviation = np.sqrt(np.maximum(squares / counts - mean**2, 0.0))
+    return {"mean": _or_none(shift + mean), "deviation": _or_none(deviation)}
+
+
+def _or_none(values: Floats) -> list[list[float | None]]:
+    """As JSON has it, which knows no NaN."""
+    return [[None if value != value else value for value in row] for row in values.tolist()]
 
 
 def describe(model: ClusterModel, sizes: Reals | Ints, spread: Floats | None) -> list[Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -80,6 +80,25 @@ def command(
             show_default=False,
         ),
     ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            metavar="N=NAME",
+            help="Call cluster N so, here and from now on; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Write DATA with the cluster of every row to this .csv or .parquet file, too.",
+            rich_help_panel=_OUTPUT,
+            show_default=False,
+        ),
+    ] = None,
     sample: Annotated[
         int, typer.Option("--sample", min=10, help="Rows behind map and measurements.")
     ] = 5000,
@@ -99,16 +118,21 @@ def command(
       tell explain model flowers.csv --out report.html
       tell explain model flowers.csv --row 17
       tell explain model customers.csv --profile country --id name --fixed age
+      tell explain model customers.csv --name 0=Families --name 1=Students --labels labelled.csv
       tell explain new_model flowers.csv --against old_model
     """
     from tell import load
     from tell.cli.beside import read_beside
     from tell.cli.opening import held, open_like
-    from tell.cli.writers import check_page
+    from tell.cli.writers import check_page, check_target
     from tell.explanations import compare, explain, report
 
     check_page(target, data)
+    check_target(labels, data, many_columns=True)
     fitted = load(model, trust=trust)
+    if name:
+        fitted.name_clusters(options.cluster_names(name))
+        fitted.save(model)
     source = open_like(fitted, data, label=label)
     older = older_rows = None
     if against is not None:
@@ -138,10 +162,24 @@ def command(
     if target is not None:
         report(facts, target, comparison=changes, command=_command_line())
         say(f"report written to {target}")
+    if labels is not None:
+        _write_labelled(fitted, data, labels, label)
     if json:
         print_json(_as_json(facts, changes))
     else:
         print_explanation(facts, changes, only_rows=only_rows)
+
+
+def _write_labelled(fitted: Any, data: str, target: Path, label: str | None) -> None:
+    """Write the data itself with a column for the clusters, and one for their names."""
+    from tell.cli.labelling import write_labels
+    from tell.cli.opening import open_like
+    from tell.data.tables import TableSource
+
+    source = open_like(fitted, data, label=label, keep_gaps=True)
+    keep = list(source.available) if isinstance(source, TableSource) else []
+    done = write_labels(fitted, source, target, keep=keep, silent=True)
+    say(f"{done['rows']:,} labelled rows written to {target}")
 
 
 def _command_line() -> str:
@@ -230,12 +268,10 @@ def _print_attention(point: PointFacts) -> None:
 
 
 def _print_contributions(point: PointFacts, n: int) -> None:
-    from tell.explanations.words import short
-
-    grid = table("feature", "value", "speaks", "amount", text=("feature", "speaks"))
+    grid = table("column", "value", "speaks", "amount", text=("column", "speaks"))
     for one in point.contributions[:n]:
         side = f"for {point.cluster if one.amount > 0 else point.runner_up}" if one.amount else "–"
-        grid.add_row(_text(one.name), short(one.value), side, f"{one.amount:+.4g}")
+        grid.add_row(_text(one.name), _text(one.text()), side, f"{one.amount:+.4g}")
     rest = point.contributions[n:]
     if rest:
         amount = sum(one.amount for one in rest)

@@ -11,6 +11,8 @@ from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tell.data.chunks import Chunk
 
 
@@ -106,7 +108,10 @@ def command(
         choice=choice,
         image_size=image_size,
     )
-    print_json(result) if json else print_fit(result)
+    if json:
+        print_json(result)
+        return
+    print_fit(result, members=_members(model) if source.preparation is not None else None)
 
 
 def check_free(folder: Path, *, replace: bool) -> None:
@@ -122,7 +127,14 @@ def check_free(folder: Path, *, replace: bool) -> None:
         raise InputError(f"{folder} holds other files; choose a new folder with --out")
 
 
-def print_fit(result: dict[str, Any]) -> None:
+def _members(model: Any) -> Table | None:
+    """What the clusters of a table look like."""
+    from tell.cli.portrait import clusters_table, describe_centers, describe_model
+
+    return clusters_table(describe_model(model), describe_centers(model))
+
+
+def print_fit(result: dict[str, Any], *, members: Table | None = None) -> None:
     """Show people what came out and what they can do next."""
     from tell.cli.cluster_table import print_clusters, print_metrics
 
@@ -134,8 +146,12 @@ def print_fit(result: dict[str, Any]) -> None:
     if result["choice"]:
         out.print(f"why so many: {result['choice']['reasons']}\n", markup=False)
     print_clusters(result["clusters"])
+    if members is not None:
+        out.print()
+        out.print(members)
     if result["metrics"]:
         out.print("\nagainst the known classes:")
         print_metrics({"score": result["metrics"]})
-    folder = plain(result["model"])
-    out.print(f"\nmodel: {folder}\nnext:  tell show {folder}", markup=False)
+    folder, data = plain(result["model"]), plain(result["data"])
+    after = f"tell show {folder}" if members is None else f"tell explain {folder} {data}"
+    out.print(f"\nmodel: {folder}\nnext:  {after}", markup=False)

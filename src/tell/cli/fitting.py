@@ -183,12 +183,26 @@ def fit_and_save(
         "rows_seen": result["rows"],
         "spread": found.spread.tolist(),
         "metrics": result["metrics"],
-        "members": member_statistics(
-            model.labels_, len(found.sizes), source.chunks() if _few(source, found) else ()
-        ),
+        "members": _members(model, source, found),
     }
     model.save(folder, metadata=kept)
     return result
+
+
+def _members(model: Any, source: Source, found: Assessment) -> dict[str, Any] | None:
+    """What the members of each cluster look like, in the terms of the table."""
+    from tell.explanations.terms import learn_terms
+
+    if not _few(source, found):
+        return None
+    names = source.feature_names or [str(f) for f in range(source.n_features)]
+    terms = learn_terms(source.preparation, names)
+    numbers = member_statistics(model.labels_, len(found.sizes), source.chunks(), terms)
+    if numbers is None:
+        return None
+    kinds = [column.kind for column in terms.of]
+    titles = list(terms.titles(names)) if source.feature_names else None
+    return numbers | {"features": titles, "kinds": kinds, "readable": terms.readable.tolist()}
 
 
 def _few(source: Source, found: Assessment) -> bool:

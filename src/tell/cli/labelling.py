@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.writers import Columns
+from tell.cli.opening import kept_beside, watched
+from tell.cli.writers import Columns, label_writer
+from tell.contract import cluster_names
+from tell.data.chunks import Source
 
 
 def assignments(
@@ -18,12 +22,18 @@ def assignments(
     distances: bool,
     reject: float | None = None,
 ) -> Columns:
-    """The columns of the label file for these rows; rows with gaps get -1 and NaN."""
+    """The columns of the label file for these rows; rows with gaps get -1 and NaN.
+
+    Clusters that people have named are called so, too.
+    """
     whole = ~np.isnan(X).any(axis=1)
     columns: Columns = {"cluster": np.full(len(X), -1, dtype=np.int32)}
     if whole.any():
         more = {} if reject is None else {"reject": reject}
         columns["cluster"][whole] = model.predict(X[whole], **more)
+    if names := cluster_names(model):
+        called = [names.get(cluster, "") for cluster in columns["cluster"].tolist()]
+        columns["cluster_name"] = np.array(called, dtype=object).astype(str)
     for name, wanted, compute in (
         ("probability", proba, model.predict_proba),
         ("distance", distances, model.transform),
@@ -34,6 +44,43 @@ def assignments(
                 values[whole] = compute(X[whole])
             columns |= {f"{name}_{cluster}": column for cluster, column in enumerate(values.T)}
     return columns
+
+
+def write_labels(
+    model: Any,
+    source: Source,
+    target: Path | None,
+    *,
+    keep: list[str],
+    proba: bool = False,
+    distances: bool = False,
+    reject: float | None = None,
+    silent: bool = False,
+    visible: bool = False,
+) -> dict[str, Any]:
+    """Label all rows of a source, write them with the columns to `keep`, and sum it up.
+
+    `silent` keeps standard output clean, where there is no target.
+    """
+    beside = kept_beside(source, keep)
+    tally = Tally(len(model.cluster_centers_), keep=silent and target is None)
+    with label_writer(target, silent=silent) as writer:
+        for chunk in watched(source, "predict", visible=visible):
+            part = assignments(model, chunk.X, proba=proba, distances=distances, reject=reject)
+            writer.write(beside(chunk) | part)
+            lost = 0 if reject is None else _count_rejected(chunk.X, part["cluster"])
+            tally.add(part["cluster"], chunk.y, chunk.filled, lost)
+    names = {str(j): name for j, name in cluster_names(model).items()}
+    return tally.summary() | {
+        "names": names or None,
+        "data": source.name,
+        "out": None if target is None else str(target),
+    }
+
+
+def _count_rejected(X: NDArray[Any], labels: NDArray[Any]) -> int:
+    """How many complete rows got no cluster."""
+    return int(((labels < 0) & ~np.isnan(X).any(axis=1)).sum())
 
 
 class Tally:

@@ -6,6 +6,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from tell.cli.console import say
 from tell.cli.opening import kept
 from tell.estimators import load
-from tell.exceptions import DriftWarning, ModelChangedError, ModelFileError
+from tell.exceptions import DriftWarning, InputError, ModelChangedError, ModelFileError
 from tell.progress import progress
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_MERGES = 20  # with models of other writers, before one save is given up
 MOST_UNSAVED = 1 << 26  # bytes of rows that are kept for such a merge; more are saved at once
+MOST_REFUSALS = 20  # rows that cannot be used are told one by one, the others counted
 MOST_UNFINISHED = 16  # updates with other data of which the model remembers how far they came
 
 # What was noted of the rows of the fit alone.
@@ -70,8 +72,9 @@ class Learning:
         self._pass_over = int(interrupted["rows"]) if same and resume else 0
         self._done = same and finished and resume
         self._data, self._score = source.name, score
-        self.rows = self.saved = self._skipped = self._drifts = 0
+        self.rows = self.saved = self._skipped = self._drifts = self._refused = 0
         self._position = self._pass_over
+        self.finished = False
         self._unsaved: list[NDArray[np.float32]] = []
         self.unsaved_bytes = 0
         self._loss = 0.0
@@ -106,11 +109,37 @@ class Learning:
             warnings.simplefilter("always", DriftWarning)
             self.model.partial_fit(X)
         for warning in caught:
-            self._drifts += issubclass(warning.category, DriftWarning)
-            warnings.warn(warning.message, stacklevel=2)
+            text: str | Warning = warning.message
+            if issubclass(warning.category, DriftWarning):
+                self._drifts += 1
+                text = self._where(str(text), X, np.flatnonzero(fresh) + chunk.start)
+            warnings.warn(text, warning.category, stacklevel=2)
         self.rows += len(X)
         self._unsaved.append(X)
         self.unsaved_bytes += X.nbytes
+
+    def refuse(self, error: InputError) -> None:
+        """Pass over a row that cannot be used."""
+        self._refused += 1
+        if self._refused <= MOST_REFUSALS:
+            say(f"skipped: {str(error).splitlines()[0]}")
+        if self._refused == MOST_REFUSALS:
+            say("further rows that cannot be used are only counted")
+
+    def _where(self, message: str, X: NDArray[np.float32], rows: NDArray[np.intp]) -> str:
+        """What drifts, with the rows it was seen in, in the words of the command."""
+        from tell.contract import cluster_names
+
+        near = self.model.transform(X)
+        worst = int(near.min(axis=1).argmax())
+        j = int(near[worst].argmin())
+        name = cluster_names(self.model).get(j)
+        cluster = f"cluster {j}" if name is None else f"cluster {j} ({name})"
+        message = message.replace("half_life", "--half-life")
+        return (
+            f"{message} (seen in rows {rows[0]:,} to {rows[-1]:,}; row {rows[worst]:,} lies "
+            f"farthest from its centre, in {cluster})"
+        )
 
     def _test(self, X: NDArray[np.float32], y: NDArray[Any] | None) -> None:
         near = self.model.transform(X)
@@ -178,6 +207,8 @@ class Learning:
             "rows": self.rows,
             "rows_seen": self._seen,
             "skipped": self._skipped,
+            "refused": self._refused,
+            "finished": self.finished,
             "drift_warnings": self._drifts,
             "prequential": self._scores(),
         }
@@ -216,7 +247,7 @@ def learn_all(
         if learning.rows > learning.saved:
             learning.save(finished=False)
             if not visible:
-                say(f"saved after {learning.rows:,} rows")
+                say(f"{_now()} saved after {learning.rows:,} rows")
 
     finished = False
     with (
@@ -240,7 +271,13 @@ def learn_all(
             raise
         interruption.ignore()
         learning.save(finished=finished)
+        learning.finished = finished
     return finished
+
+
+def _now() -> str:
+    """The time for a log."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Interruption:

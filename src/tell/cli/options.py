@@ -341,6 +341,25 @@ def types(values: list[str] | None) -> dict[str, str]:
     return found
 
 
+def cluster_names(values: list[str]) -> dict[int, str]:
+    """Read what was given to --name: a number, an equals sign, a name.
+
+    >>> cluster_names(["2=Families", "0=Young & mobile"])
+    {2: 'Families', 0: 'Young & mobile'}
+    """
+    from tell.exceptions import ParameterError
+
+    found: dict[int, str] = {}
+    for value in values:
+        number, mark, name = value.partition("=")
+        if not mark or not number.strip().isdigit():
+            raise ParameterError(
+                f"--name must be a cluster's number and its name such as 2=Families, got {value!r}"
+            )
+        found[int(number)] = name
+    return found
+
+
 Trust = Annotated[
     bool,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,9 +176,12 @@ def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | No
     names = facts["feature_names"]
     if facts["members"] is not None:
         means = np.asarray(facts["members"]["mean"], np.float64)
-        return values_table(names, means, "mean of", "mean of the members (mean of all clusters)")
+        note = "mean of the members (mean of all clusters)"
+        told, values, kinds, within = _readable(facts["members"], names, means)
+        return values_table(told, values, "mean of", note, kinds=kinds, within=within)
     if (found := centers.get("centers")) is not None:
-        return values_table(names, found, "centre of", "value of the centre (mean of all centres)")
+        note = "value of the centre (mean of all centres)"
+        return values_table(names, found, "centre of", note)
     directions = centers.get("directions")
     if directions is None or directions.shape[1] != facts["features"]:  # of an embedding
         return None
@@ -185,28 +189,67 @@ def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | No
     return values_table(names, directions, "direction of", note)
 
 
-def values_table(names: list[str] | None, values: Reals, heading: str, note: str) -> Table | None:
+def _readable(
+    members: dict[str, Any], names: list[str] | None, means: Reals
+) -> tuple[list[str] | None, Reals, list[str] | None, Reals]:
+    """Names, means (k, columns), kinds and deviations of the features that say something alone."""
+    kinds = members.get("kinds")
+    within = np.nan_to_num(np.asarray(members["deviation"], np.float64))
+    if kinds is None:  # noted by an earlier version
+        return names, means, None, within
+    names, readable = members["features"], np.asarray(members["readable"], bool)
+    told = np.flatnonzero(readable).tolist()
+    titles = None if names is None else [names[f] for f in told]
+    return titles, means[:, readable], [kinds[f] for f in told], within[:, readable]
+
+
+def _told(values: Iterable[float], kind: str, digits: int = 4) -> list[str]:
+    """Numbers of one column: shares of a category, dates, or plain numbers."""
+    from tell.explanations.terms import BOOLEAN, CATEGORY, DATE, day
+    from tell.explanations.words import percent
+
+    write = {CATEGORY: percent, BOOLEAN: percent, DATE: day}.get(kind)
+    if write is None:
+        return shown(values, digits)
+    return ["–" if value != value else write(float(value)) for value in values]
+
+
+def values_table(
+    names: list[str] | None,
+    values: Reals,
+    heading: str,
+    note: str,
+    *,
+    kinds: list[str] | None = None,
+    within: Reals | float = 0.0,
+) -> Table | None:
     """All columns of the clusters' values (k, d) if few, else those that set each cluster apart.
 
-    Many columns without a name, such as pixels, tell nothing: then there is no table.
+    Many columns without a name, such as pixels, tell nothing: then there is no table. `within`
+    (k, d) is how much the members of each cluster differ: what varies much there sets none apart.
     """
     if values.ndim != 2 or (names is None and values.shape[1] > MOST_COLUMNS):
         return None
     names = names or [f"column {position}" for position in range(values.shape[1])]
     names = [plain(name) for name in names]
-    values = np.where(np.abs(values) > ROUNDING * np.abs(values).max(axis=0), values, 0.0)
+    kinds = kinds or ["number"] * len(names)
+    largest = np.nan_to_num(np.abs(values)).max(axis=0)
+    values = np.where(np.abs(values) <= ROUNDING * largest, 0.0, values)
     if len(names) <= MOST_COLUMNS:
         grid = table(heading, *map(escape, names))
-        told = [shown(column) for column in values[:MOST_SHOWN].T]
+        columns = zip(values[:MOST_SHOWN].T, kinds, strict=True)
+        told = [_told(column, kind) for column, kind in columns]
         for cluster, _ in enumerate(values[:MOST_SHOWN]):
             grid.add_row(str(cluster), *(column[cluster] for column in told))
         return grid
     grid = table(heading, "stands out by", text=("stands out by",))
-    typical, width = values.mean(axis=0), values.std(axis=0)
-    apart = (values - typical) / np.where(width > 0, width, np.inf)
+    there = np.where(np.isnan(values), np.nanmean(values, axis=0), values)
+    typical = there.mean(axis=0)
+    width = np.sqrt(there.var(axis=0) + np.mean(np.square(within), axis=0))
+    apart = (there - typical) / np.where(width > 0, width, np.inf)
     for cluster, row in enumerate(values[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
-        pairs = ((names[at], *shown([row[at], typical[at]], 3)) for at in strongest)
+        pairs = ((names[at], *_told([row[at], typical[at]], kinds[at], 3)) for at in strongest)
         words = (f"{name} {own} ({usual})" for name, own, usual in pairs)
         grid.add_row(str(cluster), _text(", ".join(words)))
     grid.caption = note

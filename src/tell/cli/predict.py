@@ -69,7 +69,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Give every row of DATA the number of its cluster.
+    """Give every row of DATA the number of its cluster, and its name where it has one.
 
     Columns are matched by name, in whatever order they come, and prepared as they were for
     the fit. A row that the model's [bold]--gaps drop[/] leaves out gets the number -1. Images
@@ -83,9 +83,9 @@ def command(
       tell predict model new.csv --reject 1%
     """
     from tell import load
-    from tell.cli.labelling import Tally, assignments
-    from tell.cli.opening import kept_beside, open_like, watched
-    from tell.cli.writers import check_target, label_writer
+    from tell.cli.labelling import write_labels
+    from tell.cli.opening import open_like
+    from tell.cli.writers import check_target
 
     wanted = options.names(keep) or []
     share = None if reject is None else options.share("--reject", reject)
@@ -100,15 +100,17 @@ def command(
     source = open_like(
         fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
     )
-    beside = kept_beside(source, wanted)
-    tally = Tally(len(fitted.cluster_centers_), keep=json and target is None)
-    with label_writer(target, silent=json) as writer:
-        for chunk in watched(source, "predict", visible=err.is_terminal and not (quiet or json)):
-            part = assignments(fitted, chunk.X, proba=proba, distances=distances, reject=share)
-            writer.write(beside(chunk) | part)
-            tally.add(part["cluster"], chunk.y, chunk.filled, rejected(chunk.X, part, share))
-    result = tally.summary()
-    result |= {"data": source.name, "out": None if target is None else str(target)}
+    result = write_labels(
+        fitted,
+        source,
+        target,
+        keep=wanted,
+        proba=proba,
+        distances=distances,
+        reject=share,
+        silent=json,
+        visible=err.is_terminal and not (quiet or json),
+    )
     print_json(result) if json else print_news(result)
 
 
@@ -122,15 +124,6 @@ def check_rejects(model: Any, share: float | None) -> None:
             f"--reject needs a model of tell fit without --deep, got a {type(model).__name__}; "
             "leave it out"
         )
-
-
-def rejected(X: Any, part: Any, share: float | None) -> int:
-    """How many complete rows of a chunk got no cluster."""
-    import numpy as np
-
-    if share is None:
-        return 0
-    return int(((part["cluster"] < 0) & ~np.isnan(X).any(axis=1)).sum())
 
 
 def label_in_parallel(
@@ -161,6 +154,7 @@ def label_in_parallel(
         "with_filled_gaps": None,  # not counted by workers
         "sizes": sizes,
         "metrics": None,
+        "names": None,
         "data": source.name,
         "out": str(target),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,7 @@ from tell.cli.console import err, out, plain, print_json, say
 
 if TYPE_CHECKING:
     from tell.cli.learning import Learning
+    from tell.data.chunks import Source
 
 _SAVING = "Saving"
 
@@ -37,6 +38,15 @@ def command(
             rich_help_panel="Data",
         ),
     ] = False,
+    on_error: Annotated[
+        Literal["stop", "skip"],
+        typer.Option(
+            "--on-error",
+            help="What to do about a line that cannot be used: stop, with the rows above it learned "
+            "and saved, or skip and count it. For standard input and JSON lines.",
+            rich_help_panel="Data",
+        ),
+    ] = "stop",
     half_life: options.HalfLife = None,
     memory: options.Memory = options.DEFAULT_MEMORY,
     prequential: Annotated[
@@ -66,7 +76,9 @@ def command(
     """Let a model learn from new rows, and save it as it goes.
 
     Every save replaces the model folder as a whole: killed at any moment, it holds the last save.
-    Ctrl-C saves and stops. When rows stop fitting the clusters, a drift warning says so.
+    Ctrl-C saves and stops. When rows stop fitting the clusters, a drift warning says so, with the
+    rows and the cluster. The exit code is 0 at the end of the rows or when a stream is stopped, 1
+    when a file is left half-read, and 2 at a row that cannot be used.
 
     \b
     [bold]Examples[/]
@@ -95,6 +107,8 @@ def command(
         fitted.set_params(half_life=half_life)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch, memory=memory)
     learning = Learning(fitted, model, source, resume=resume, score=prequential, trust=trust)
+    if on_error == "skip":
+        _skip_bad_lines(source, learning)
     say(learning.opening())
     bar = err.is_terminal and not (quiet or json)
     finished = learn_all(
@@ -107,6 +121,18 @@ def command(
         raise typer.Exit(1)
 
 
+def _skip_bad_lines(source: Source, learning: Learning) -> None:
+    from tell.data.streams import LineSource
+    from tell.exceptions import ParameterError
+
+    if not isinstance(source, LineSource):
+        raise ParameterError(
+            f"--on-error skip must come with standard input (-) or JSON lines, got {source.name}; "
+            f"pipe it: cat {source.name} | tell update MODEL - --on-error skip"
+        )
+    source.on_error = learning.refuse
+
+
 def print_news(learning: Learning) -> None:
     """Tell people what was learned."""
     result: dict[str, Any] = learning.summary()
@@ -115,6 +141,8 @@ def print_news(learning: Learning) -> None:
     )
     if result["skipped"]:
         out.print(f"{result['skipped']:,} rows with missing values were left out")
+    if result["refused"]:
+        out.print(f"{result['refused']:,} lines could not be used and were skipped")
     if result["prequential"]:
         scores = result["prequential"]
         out.print("before learning from them, these rows scored:")

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What people and programs write where a value is missing, in lower case.
+#: What people and programs write where a value is missing, in lower case. "none" is not among them:
+#: a membership of none is a value, and only a program writes "None".
 GAPS = (
     "", "-", "--", "?", ".", "na", "n/a", "n.a.", "n.a", "#n/a", "#na", "<na>", "nan", "-nan",
-    "null", "none", "nil", "#null!", "#wert!", "#value!", "#div/0!", "nat",
+    "null", "#null!", "#wert!", "#value!", "#div/0!", "nat",
 )  # fmt: skip
 #: Pairs of words that are truth values, the true one first.
 TRUTHS = (
@@ -26,6 +27,7 @@ _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%dT
           "%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
           "%Y-%m-%d %H:%M")  # fmt: skip
 _DAY = 86400.0
+_PYTHONS = "None"
 
 
 @lru_cache(1)
@@ -37,7 +39,8 @@ def _gap_words() -> Any:
 
 def gap_spellings() -> list[str]:
     """All spellings of a gap that a reader which knows no lower case should look for."""
-    return sorted({form for gap in GAPS for form in (gap, gap.upper(), gap.capitalize())} | {"NaN"})
+    forms = {form for gap in GAPS for form in (gap, gap.upper(), gap.capitalize())}
+    return sorted(forms | {"NaN", _PYTHONS})
 
 
 def is_numeric(cells: pa.Array) -> bool:
@@ -150,5 +153,5 @@ def text_array(cells: pa.Array) -> pa.Array:
     if is_numeric(cells):
         return texts
     texts = pc.utf8_trim_whitespace(texts)
-    gap = pc.is_in(pc.utf8_lower(texts), value_set=_gap_words())
+    gap = pc.or_(pc.is_in(pc.utf8_lower(texts), value_set=_gap_words()), pc.equal(texts, _PYTHONS))
     return pc.if_else(gap, pa.scalar(None, pa.string()), texts)

@@ -104,7 +104,15 @@ class LineSource(TableSource):
         Gives the stream of bytes.
     rereadable : bool
         Whether `open_stream` may be called again.
+
+    Attributes
+    ----------
+    on_error : callable or None
+        Takes what is wrong with a line, which is then passed over and still counted as a row. None:
+        the first such line is an error.
     """
+
+    on_error: Callable[[InputError], None] | None = None
 
     def __init__(
         self,
@@ -131,29 +139,31 @@ class LineSource(TableSource):
         )
 
     def _rows(self) -> Iterator[Chunk]:
-        start = 0
+        self._next = 0  # number of the next row
         for lines in self._whole_lines():
-            for chunk in self._read(lines, start):
-                yield chunk
-                start = chunk.start + len(chunk)
-        if start == 0:
+            yield from self._read(lines)
+        if self._next == 0:
             raise no_rows(self.name)
 
-    def _read(self, lines: bytes, start: int) -> Iterator[Chunk]:
+    def _read(self, lines: bytes) -> Iterator[Chunk]:
         """Read whole lines; before one that cannot be used come all that stand above it."""
-        read = self._from_json if self._is_json else self._from_csv
+        read, start = self._from_json if self._is_json else self._from_csv, self._next
         try:
             chunks = list(self._convert(read(lines, start), start=start, row=start))
-        except InputError:
+        except InputError as error:
             above, below = _halves(lines, quoted=not self._is_json)
-            if not below.strip():
+            if below.strip():
+                yield from self._read(above)
+                yield from self._read(below)
+            elif self.on_error is None:
                 raise
-            for half in (above, below):
-                for chunk in self._read(half, start):
-                    yield chunk
-                    start = chunk.start + len(chunk)
-        else:
-            yield from chunks
+            else:
+                self._next += 1
+                self.on_error(error)
+            return
+        for chunk in chunks:
+            self._next = chunk.start + len(chunk)
+            yield chunk
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Give what has arrived, up to the last line end; never wait for more than one line."""

@@ -48,6 +48,8 @@ MOST_CELLS = 1 << 23
 SKEWED, STRAIGHTENED, MOST_ZEROS = 2.0, 0.25, 0.1
 # Quartiles instead of moments where few cells make the deviation so much larger than the middle is.
 HEAVY_TAILS = 5.0
+# The logarithm serves better where it makes the tail about as light as that of a normal column.
+LIGHT_TAILS = 2.0
 # A cell so many spreads away is a mistake: no scaling leaves both it and the others visible.
 ABSURD = 1e9
 _NORMAL_QUARTILES = 1.3489795003921634  # between the quartiles of a normal distribution
@@ -448,10 +450,21 @@ def _choose(values: NDArray[np.float64]) -> tuple[str, str]:
         if abs(straight) < STRAIGHTENED * skewed:
             after = round(straight, 1) + 0.0  # no minus before a zero
             return "log", f"skewness {skewed:.1f}, {after:.1f} after the logarithm"
-    spread, deviation = quartile_spread(values), weigh(values, "standard")[1]
-    if spread > 0 and deviation > HEAVY_TAILS * spread:
-        return "robust", f"few cells make the deviation {deviation / spread:,.0f} times as large"
-    return "standard", ""
+    heavy = _heaviness(values)
+    if heavy <= HEAVY_TAILS:
+        return "standard", ""
+    note = f"few cells make the deviation {heavy:,.0f} times as large"
+    if values.min() >= 0 and np.mean(values == 0) <= MOST_ZEROS:
+        after = _heaviness(np.log1p(values))
+        if after <= LIGHT_TAILS:
+            return "log", f"{note}, {after:.1f} times after the logarithm"
+    return "robust", note
+
+
+def _heaviness(values: NDArray[np.float64]) -> float:
+    """The deviation, in deviations of a normal distribution with these quartiles."""
+    spread = quartile_spread(values)
+    return weigh(values, "standard")[1] / spread if spread > 0 else 0.0
 
 
 def weigh(values: NDArray[np.float64], treatment: str) -> tuple[float, float]:

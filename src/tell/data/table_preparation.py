@@ -26,7 +26,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     """Learn what each column of a table is, and turn tables into numbers that weigh alike.
 
     Numbers are standardised; where that is clearly better, by their logarithm (not negative, at
-    most 10 % zeros, skewness above 2 and brought below a quarter of it) or by their quartiles (a
+    most 10 % zeros, skewness above 2 and brought below a quarter of it, or a deviation more than
+    five times that of the middle half and brought below twice) or else by their quartiles (a
     deviation more than five times that of the middle half). A category of any size weighs as much
     as one number, a boolean is one column. Gaps get the median or the most common value, and
     `missing` tells where they were. Dates, ids, free text and constants are left out, unless

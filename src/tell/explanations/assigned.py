@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tell.contract import Labels
 from tell.explanations.explained_rows import Block
@@ -17,7 +17,10 @@ from tell.explanations.view import Floats, Ints, ModelView
 
 @dataclass(frozen=True, eq=False)
 class Assigned:
-    """Rows with their place among the centres; every array has one entry per row."""
+    """Rows with their place among the centres; every array has one entry per row.
+
+    `filled` (n, d) marks values that stand for a gap of the table.
+    """
 
     rows: Ints
     X: Matrix
@@ -27,6 +30,7 @@ class Assigned:
     distance: Floats
     margin: Floats
     clearness: Floats
+    filled: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,4 +83,5 @@ def assign(view: ModelView, block: Block) -> Assigned:
         distance=np.sqrt(near),
         margin=far - near,
         clearness=np.clip(clear, 0.0, 1.0),
+        filled=block.filled,
     )

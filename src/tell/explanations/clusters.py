@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from tell.explanations.known_labels import main_label
 from tell.explanations.matrices import medians, taken
 from tell.explanations.members import Member, members, outliers
 from tell.explanations.scan import Scan
+from tell.explanations.terms import DATE, NUMBER, Term, Terms, number_text, span_text
 from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
 from tell.explanations.words import percent
 
@@ -34,10 +36,14 @@ class FeatureFact:
 
     Attributes
     ----------
-    name, index : the column
+    name, index : the feature, in the terms of the data: "age", "country = Germany"
+    column, level : the column of the data, and the category that the feature stands for, if any
+    kind : of the column: "number", "logarithm" (by which it was clustered), "category", "boolean"
+        or "date" (in days since 1970)
+    missing : share of the members without a value; all other numbers are over those that have one
     weight : entry of W_j − W̄, exact; for a deep model that of the decoded centres, in standard
         deviations of the data
-    inside, outside : mean over the members, and over all other rows
+    inside, outside : mean over the members, and over all other rows: of a category its share
     median, deviation : of the members; the median is that of the sampled ones
     effect : (inside − outside) / pooled standard deviation, signed; the deviation counts as at
         least a tenth of that of the whole column
@@ -51,6 +57,28 @@ class FeatureFact:
     median: float
     deviation: float
     effect: float
+    missing: float = 0.0
+    column: str = ""
+    level: str | None = None
+    kind: str = NUMBER
+
+    def words(self) -> str:
+        """What is told of it: "high income", or how frequent a category is."""
+        if self.level is not None:
+            return f"{self.name} ({percent(self.inside)} here, {percent(self.outside)} elsewhere)"
+        high, low = ("late", "early") if self.kind == DATE else ("high", "low")
+        return f"{high if self.effect > 0 else low} {self.name}"
+
+    def numbers(self) -> str:
+        """Its statistics as they are printed."""
+        gaps = f"; {percent(self.missing)} missing" if self.missing else ""
+        if self.level is not None:
+            return f"{percent(self.inside)} here, {percent(self.outside)} elsewhere{gaps}"
+        mean, median, others = (
+            number_text(value, self.kind) for value in (self.inside, self.median, self.outside)
+        )
+        spread = span_text(self.deviation, self.kind)
+        return f"mean {mean}, median {median}, spread {spread}; others {others}{gaps}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +92,9 @@ class ClusterFacts:
     nearest, nearest_distance, nearest_angle : the closest other centre (angle in degrees)
     confused_with, confused_share : the cluster its borderline members lean to, and their share
     mean, median, deviation : (d,) what the members look like, in the data's own units: mean and
-        standard deviation of all members, median of the sampled ones
+        standard deviation of all members, median of the sampled ones, over the values that are
+        there
+    missing : column of the data → share of the members without a value, where there are such
     center : (p,) what the model compares rows with: on the sphere a direction of unit length, whose
         entries have no units; else a point among the rows as the model scales them
     picture : (d,) the centre as the model draws it, for images; the members' mean if it cannot
@@ -87,6 +117,7 @@ class ClusterFacts:
     mean: Floats
     median: Floats
     deviation: Floats
+    missing: Mapping[str, float]
     center: Floats
     picture: Floats = field(metadata={"json": False})
     features: tuple[FeatureFact, ...]
@@ -124,7 +155,8 @@ def _contrast(view: ModelView, centers: Floats, found: Scan) -> Floats:
     weight = view.weight_and_bias()[0]
     if isinstance(view.path, EncodedInput):  # weights of the embedding: compare drawn centres
         spread = _deviation(found)
-        weight = np.divide(centers, spread, out=np.zeros_like(centers), where=spread > 0)
+        shown = found.terms.shown(centers)
+        weight = np.divide(shown, spread, out=np.zeros_like(shown), where=spread > 0)
     return np.asarray(weight - weight.mean(axis=0))
 
 
@@ -144,16 +176,18 @@ def _describe(
     label, label_share = _main_label(found, j)
     columns = _columns(found, j, contrast)
     if sparse.issparse(found.sample.X):
-        named = _telling_words(names, columns)
+        named = _telling_words(names, columns, found.terms)
     else:
-        strong = np.flatnonzero(np.abs(columns.effect) >= NAMED_EFFECT)
+        strong = np.flatnonzero((np.abs(columns.effect) >= NAMED_EFFECT) & found.terms.readable)
         strong = strong[np.argsort(-np.abs(contrast[strong]), kind="stable")]
         # Behind an encoder the weights come from a decoder, which may miss what the rows show.
         by_weight = isinstance(view.path, AffineInput)
-        named = name_features(columns.facts(names, strong), by_weight=by_weight)
+        named = name_features(columns.facts(names, strong, found.terms), by_weight=by_weight)
     there = {fact.index for fact in named}
-    order = np.argsort(-np.abs(contrast), kind="stable")[: n_named + len(named)].tolist()
-    features = (*named, *columns.facts(names, [f for f in order if f not in there]))
+    order = np.argsort(-np.abs(contrast), kind="stable")
+    order = order[found.terms.readable[order]][: n_named + len(named)]
+    rest = [f for f in order.tolist() if f not in there]
+    features = (*named, *columns.facts(names, rest, found.terms))
     share = size / found.n_rows
     facts = (share, None if is_image else named, label, label_share, _known_as(view, confused_with))
     return ClusterFacts(
@@ -170,12 +204,13 @@ def _describe(
         mean=columns.inside,
         median=columns.median,
         deviation=columns.deviation,
+        missing=missing_by_column(found, np.arange(view.n_clusters) == j),
         center=view.centers[j],
         picture=picture,
         features=features[:n_named],
         effects=columns.effect,
-        prototypes=members(found.nearest, j),
-        borderline=members(found.unclear, j) if view.n_clusters > 1 else (),
+        prototypes=members(found.nearest, j, found.terms),
+        borderline=members(found.unclear, j, found.terms) if view.n_clusters > 1 else (),
         outliers=outliers(found, j),
         main_label=label,
         main_label_share=label_share,
@@ -187,12 +222,16 @@ def name_features(features: Sequence[FeatureFact], *, by_weight: bool) -> tuple[
     """The few features to name: those with the largest weights, given in this order, or effects.
 
     A feature goes by its weight only where the model pulls the way its rows lie: else it merely
-    goes along. None is named only if no effect is worth a name.
+    goes along. None is named only if no effect is worth a name, and no column twice: of the
+    categories of one, the first says it.
     """
     strong = [fact for fact in features if abs(fact.effect) >= NAMED_EFFECT]
     pulls = [fact for fact in strong if by_weight and fact.weight * fact.effect > 0]
     by_effect = sorted(strong, key=lambda fact: -abs(fact.effect))
-    return tuple((pulls or by_effect)[:N_NAMED])
+    first: dict[str, FeatureFact] = {}
+    for fact in pulls or by_effect:
+        first.setdefault(fact.column or fact.name, fact)
+    return tuple(first.values())[:N_NAMED]
 
 
 def summarise(
@@ -217,8 +256,9 @@ def summarise(
     if share == 1:  # no other rows to compare with
         return "; ".join([*parts, "holds all rows"])
     if named is not None:
-        words = [f"{'high' if fact.effect > 0 else 'low'} {fact.name}" for fact in named]
-        parts.append(", ".join(words) or "close to the average in every feature")
+        parts.append(
+            ", ".join(fact.words() for fact in named) or "close to the average in every feature"
+        )
     parts.append(f"{percent(share)} of rows")
     if confused_with is not None:
         parts.append(f"often confused with {confused_with}")
@@ -239,21 +279,37 @@ class _Columns:
     median: Floats
     deviation: Floats
     effect: Floats
+    missing: Floats
 
-    def facts(self, names: Sequence[str], chosen: Iterable[int]) -> tuple[FeatureFact, ...]:
+    def facts(
+        self, names: Sequence[str], chosen: Iterable[int], terms: Terms
+    ) -> tuple[FeatureFact, ...]:
         """The chosen columns as facts, in their order."""
-        values = [getattr(self, one.name) for one in fields(self)]
-        return tuple(FeatureFact(names[f], int(f), *(float(v[f]) for v in values)) for f in chosen)
+        return tuple(self._fact(names[f], int(f), terms.of[f]) for f in chosen)
+
+    def _fact(self, name: str, f: int, column: Term) -> FeatureFact:
+        numbers = {one.name: float(getattr(self, one.name)[f]) for one in fields(self)}
+        words = {"column": column.name, "level": column.level(f), "kind": column.kind}
+        return FeatureFact(name=name, index=f, **numbers, **words)  # type: ignore[arg-type]
 
 
-def _telling_words(names: Sequence[str], columns: _Columns) -> tuple[FeatureFact, ...]:
+def missing_by_column(found: Scan, inside: NDArray[np.bool_]) -> dict[str, float]:
+    """Share of the rows in the clusters marked `inside` without a value, column by column."""
+    share = found.moments.missing_share(inside)
+    columns = ((column.name, float(share[column.features[0]])) for column in found.terms.columns)
+    return {name: part for name, part in columns if part > 0}
+
+
+def _telling_words(
+    names: Sequence[str], columns: _Columns, terms: Terms
+) -> tuple[FeatureFact, ...]:
     """Of sparse columns, words as a rule: those that add most to the members' score.
 
     (W_j − W̄) times the members' mean is how much a column speaks, on average, for this cluster.
     """
     amounts = columns.weight * columns.inside
     best = np.argsort(-amounts, kind="stable")[:N_WORDS]
-    return columns.facts(names, [f for f in best.tolist() if amounts[f] > 0])
+    return columns.facts(names, [f for f in best.tolist() if amounts[f] > 0], terms)
 
 
 def _columns(found: Scan, j: int, contrast: Floats) -> _Columns:
@@ -261,24 +317,41 @@ def _columns(found: Scan, j: int, contrast: Floats) -> _Columns:
     inside = np.arange(len(found.moments.sizes)) == j
     mean_in, var_in = found.moments.pooled(inside)
     mean_out, var_out = found.moments.pooled(~inside)
-    n_in, n_out = found.moments.sizes[j], found.n_rows - found.moments.sizes[j]
-    if n_in == 0 or n_out == 0:
+    n_in, n_out = found.moments.counts(inside), found.moments.counts(~inside)
+    if found.moments.sizes[j] in (0, found.n_rows):
         mean_out, effect = mean_in, np.zeros_like(mean_in)
     else:
-        spread = np.sqrt((n_in * var_in + n_out * var_out) / (n_in + n_out))
+        spread = np.sqrt((n_in * var_in + n_out * var_out) / np.maximum(n_in + n_out, 1))
         whole = _deviation(found)
         spread = np.maximum(spread, LEAST_SPREAD * whole)
-        effect = np.divide(mean_in - mean_out, spread, out=np.zeros_like(spread), where=whole > 0)
-    sampled = np.flatnonzero(found.sample.labels == j)
-    middle = medians(taken(found.sample.X, sampled)) if len(sampled) else mean_in
+        apart = np.nan_to_num(mean_in - mean_out)  # 0 where one side has no value at all
+        effect = np.divide(apart, spread, out=np.zeros_like(spread), where=whole > 0)
     deviation = np.where(_deviation(found) > 0, np.sqrt(var_in), 0.0)
-    return _Columns(contrast, mean_in, mean_out, middle, deviation, effect)
+    missing = found.moments.missing_share(inside)
+    return _Columns(
+        contrast, mean_in, mean_out, _middle(found, j, mean_in), deviation, effect, missing
+    )
+
+
+def _middle(found: Scan, j: int, mean: Floats) -> Floats:
+    """Median (d,) of the sampled members, over the values that are there."""
+    sampled = np.flatnonzero(found.sample.labels == j)
+    if not len(sampled):
+        return mean
+    values = found.terms.shown(taken(found.sample.X, sampled))
+    gaps = None if found.sample.filled is None else found.sample.filled[sampled]
+    if gaps is None or not gaps.any():
+        return medians(values)
+    there = ~gaps.all(axis=0)
+    middle = np.full(values.shape[1], np.nan)
+    middle[there] = np.nanmedian(np.where(gaps, np.nan, values)[:, there], axis=0)
+    return middle
 
 
 def _deviation(found: Scan) -> Floats:
     """Standard deviation (d,) of every column over all rows; 0 where there is only rounding."""
     mean, variance = found.moments.pooled(np.ones(len(found.moments.sizes), bool))
-    deviation = np.sqrt(variance)
+    mean, deviation = np.nan_to_num(mean), np.sqrt(variance)
     precision = np.finfo(np.result_type(found.sample.X.dtype, np.float32)).eps
     return np.where(deviation > 2 * precision * np.abs(mean), deviation, 0.0)
 

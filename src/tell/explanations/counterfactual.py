@@ -8,7 +8,7 @@ rounded outward to the digits that are printed, and then asks the model itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tell.contract import AffineInput, Floats, Ints
 from tell.exceptions import InputError
 from tell.explanations.matrices import Matrix, dense
+from tell.explanations.terms import CATEGORY, DATE, OTHER, Terms
 from tell.explanations.view import ModelView
 from tell.explanations.words import decimal_text, short
 
@@ -39,7 +40,8 @@ LEVELS = 3
 class Change:
     """One column of a counterfactual, in the data's own units.
 
-    `before` and `after` are numbers with `decimals` digits behind the point, or categories.
+    `before` and `after` are numbers with `decimals` digits behind the point, or categories. Where
+    the cell is missing, `filled` is true and `before` what it was taken as.
     """
 
     name: str
@@ -47,9 +49,14 @@ class Change:
     before: float | str
     after: float | str
     decimals: int = 0
+    filled: bool = False
 
     def text(self) -> tuple[str, str]:
         """Both values as they are printed: the printed ones move the row."""
+        before, after = self._text()
+        return ("missing" if self.filled else before), after
+
+    def _text(self) -> tuple[str, str]:
         if isinstance(self.before, str) or isinstance(self.after, str):
             return str(self.before), str(self.after)
         before, after = short(self.before), decimal_text(self.after, self.decimals)
@@ -62,11 +69,12 @@ class Columns:
 
     Attributes
     ----------
-    low, high : (d,) the range of the data
+    low, high : (d,) the range of the features
     whole : (d,) which columns hold whole numbers only
     categories : name of a column of the data → the features (0 or 1) of its categories
     levels : feature of a category → what the category is called
     fixed : (d,) which features may not change
+    terms : the columns of the table behind the features
     """
 
     low: Floats
@@ -75,6 +83,11 @@ class Columns:
     categories: Mapping[str, tuple[int, ...]]
     levels: Mapping[int, str]
     fixed: NDArray[np.bool_]
+    terms: Terms
+
+    def without(self, features: NDArray[np.bool_]) -> Columns:
+        """The same columns, of which some (d,) may not change either."""
+        return replace(self, fixed=self.fixed | features)
 
     @property
     def free(self) -> NDArray[np.bool_]:
@@ -92,18 +105,26 @@ def learn_columns(
     high: Floats,
     whole: NDArray[np.bool_],
     *,
-    groups: Mapping[str, Sequence[int]] | None = None,
+    terms: Terms,
     fixed: Iterable[str] = (),
 ) -> Columns:
-    """What is known of the columns: `groups` are the features of categories, found if not given."""
-    binary = whole & (low == 0) & (high == 1)
-    found = {name: tuple(map(int, part)) for name, part in (groups or {}).items() if len(part) > 1}
-    if groups is None:
-        found = find_categories(names, sample, binary)
-    found = {name: part for name, part in found.items() if binary[list(part)].all()}
-    levels = {f: _level(names[f], name) for name, part in found.items() for f in part}
-    held = _held(names, found, fixed)
-    return Columns(low, high, whole, found, levels, held)
+    """What is known of the columns in their own units; categories are found if nobody knows them.
+
+    Dates do not change: a row that came on another day is another row.
+    """
+    # A column without any value has no range, and stays as it is.
+    low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
+    if terms.prepared:
+        found = {c.name: c.features for c in terms.columns if c.kind == CATEGORY}
+        levels = {f: str(terms.of[f].level(f)) for part in found.values() for f in part}
+    else:
+        found = find_categories(names, sample, whole & (low == 0) & (high == 1))
+        levels = {f: _level(names[f], name) for name, part in found.items() for f in part}
+    held = _held(names, found | {c.name: c.features for c in terms.columns}, fixed)
+    for part in found.values():  # a category changes as a whole, or not at all
+        held[list(part)] = held[list(part)].any()
+    held |= np.array([c.kind == DATE for c in terms.of], bool)
+    return Columns(terms.hidden(low), terms.hidden(high), whole, found, levels, held, terms)
 
 
 def find_categories(
@@ -132,20 +153,18 @@ def _level(name: str, column: str) -> str:
 
 
 def _held(
-    names: Sequence[str], categories: Mapping[str, tuple[int, ...]], fixed: Iterable[str]
+    names: Sequence[str], columns: Mapping[str, tuple[int, ...]], fixed: Iterable[str]
 ) -> NDArray[np.bool_]:
+    """Which features (d,) may not change: named by themselves or by their column."""
     held = np.zeros(len(names), bool)
     places = {name: f for f, name in enumerate(names)}
     for name in fixed:
-        if name not in places and name not in categories:
-            known = ", ".join([*categories, *names][:12])
+        if name not in places and name not in columns:
             raise InputError(
-                f"fixed needs names of columns, got {name!r}; there are {known}"
-                f"{', …' if len(names) > 12 else ''}"
+                f"fixed needs names of columns, got {name!r}; there are "
+                f"{', '.join(list(columns)[:12])}{', …' if len(columns) > 12 else ''}"
             )
-        held[list(categories.get(name, ())) or [places[name]]] = True
-    for part in categories.values():  # a category changes as a whole, or not at all
-        held[list(part)] = held[list(part)].any()
+        held[list(columns.get(name, ())) or [places[name]]] = True
     return held
 
 
@@ -159,12 +178,21 @@ def printed_change(
     *,
     member: Floats | None,
     step: Floats | None = None,
+    filled: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, int, tuple[Change, ...]] | None:
     """Values (d,) that move a row (d,), the cluster they belong to, and what changes, as printed.
 
-    `member` (d,) is a row of the cluster to go to, `step` (d,) a way that a decoder draws. None if
+    `member` (d,) is a row of the cluster to go to, `step` (d,) a way that a decoder draws, and
+    `filled` (d,) marks values that stand for a gap: they change only if nothing else helps. None if
     no change of the free columns was found that the model itself answers with another cluster.
     """
+    if filled is not None and filled.any() and not columns.fixed[filled].all():
+        known = columns.without(filled)
+        found = printed_change(
+            view, x, own, target, names, known, member=member, step=step, filled=filled
+        )
+        if found is not None:
+            return found
     tried = [
         (values, decimals)
         for start in _starts(view, x, own, target, columns)
@@ -178,7 +206,7 @@ def printed_change(
     best = _best(view, x, rows, labels, own, target, columns)
     if best is None:
         return None
-    changes = _changes(x, rows[best], tried[best][1], names, columns)
+    changes = _changes(x, rows[best], tried[best][1], names, columns, filled)
     return rows[best], int(labels[best]), changes
 
 
@@ -261,15 +289,27 @@ def _of_few(way: Floats, columns: Columns) -> Iterator[tuple[Floats, Sequence[fl
 def _rounded(
     x: Floats, way: Floats, reaches: Sequence[float], columns: Columns
 ) -> Iterator[tuple[Floats, Ints]]:
-    """Rows at multiples of a way, rounded away from x to printed digits, and how many these are."""
+    """Rows at multiples of a way, rounded away from x to printed digits, and how many these are.
+
+    Digits are those of the table: a logarithm is rounded where the number behind it is.
+    """
     moved = np.flatnonzero(way)
+    logs = columns.terms.logs[moved]
+    before = columns.terms.shown(x[None])[0][moved]
     for reach in reaches:
         values, decimals = x.copy(), np.zeros(len(x), np.int64)
-        step = reach * way[moved]
+        goal = x[moved] + reach * way[moved]
+        goal[logs] = np.expm1(goal[logs])
+        step = np.where(logs, goal - before, reach * way[moved])
         # Two digits of the change; whole numbers have none behind the point.
-        digits = np.clip(1 - np.floor(np.log10(np.abs(step))), -20, 20).astype(np.int64)
+        size = np.log10(np.maximum(np.abs(step), 1e-300))
+        digits = np.clip(1 - np.floor(size), -20, 20).astype(np.int64)
         digits = np.where(columns.whole[moved], 0, digits)
-        values[moved] = _outward(x[moved], step, digits)
+        goal = _outward(before, step, digits)
+        if (goal[logs] <= -1).any():  # has no logarithm
+            continue
+        goal[logs] = np.log1p(goal[logs])
+        values[moved] = goal
         decimals[moved] = np.maximum(digits, 0)
         yield values, decimals
 
@@ -330,18 +370,28 @@ def _n_changes(changed: NDArray[np.bool_], columns: Columns) -> Ints:
 
 
 def _changes(
-    x: Floats, values: Floats, decimals: Ints, names: Sequence[str], columns: Columns
+    x: Floats,
+    values: Floats,
+    decimals: Ints,
+    names: Sequence[str],
+    columns: Columns,
+    filled: NDArray[np.bool_] | None,
 ) -> tuple[Change, ...]:
     """What differs, the largest change for its range first."""
     found: list[tuple[float, Change]] = []
+    gaps = np.zeros(len(x), bool) if filled is None else filled
     span = np.where(columns.high > columns.low, columns.high - columns.low, 1.0)
     grouped = {f: name for name, part in columns.categories.items() for f in part}
     for f in np.flatnonzero(values != x).tolist():
         if f not in grouped:
-            one = Change(names[f], f, float(x[f]), float(values[f]), int(decimals[f]))
+            column = columns.terms.of[f]
+            name = column.name if columns.terms.prepared else names[f]
+            before, after = column.cell(x), column.cell(values)
+            one = Change(name, f, before, after, int(decimals[f]), bool(gaps[f]))
             found.append((abs(values[f] - x[f]) / span[f], one))
         elif values[f] == 1:
             part = columns.categories[grouped[f]]
-            before = next((columns.levels[g] for g in part if x[g] == 1), "none")
-            found.append((1.0, Change(grouped[f], f, before, columns.levels[f])))
+            level = next((columns.levels[g] for g in part if x[g] == 1), OTHER)
+            one = Change(grouped[f], f, level, columns.levels[f], filled=bool(gaps[f]))
+            found.append((1.0, one))
     return tuple(one for _, one in sorted(found, key=lambda pair: -pair[0]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,26 @@ from tell.exceptions import InputError
 from tell.explanations.known_labels import as_labels
 from tell.explanations.matrices import Matrix
 
+if TYPE_CHECKING:
+    from tell.data.preparation import Preparation
+
 BLOCK_ROWS = 4096
+#: Rows, their labels, their numbers, and which of their values stand for a gap.
+_Part = tuple[Matrix, NDArray[Any] | None, NDArray[np.int64], NDArray[np.bool_] | None]
 
 
 class Block(NamedTuple):
     """Rows X (n, d), their known labels (n,) or None, and their numbers in the data (n,).
 
-    `given` (n,) are the clusters of the rows, where they were given and not found by a model.
+    `given` (n,) are the clusters of the rows, where they were given and not found by a model, and
+    `filled` (n, d) marks values that stand for a gap of the table.
     """
 
     X: Matrix
     y: NDArray[Any] | None
     numbers: NDArray[np.int64]
     given: Ints | None = None
+    filled: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +61,9 @@ class Rows:
         return None if names is None else tuple(map(str, names))
 
     @property
-    def groups(self) -> Mapping[str, tuple[int, ...]] | None:
-        """Features that belong to one column of the data, where the source knows it."""
-        found = getattr(self.source, "feature_groups", None)
-        return None if found is None else {str(k): tuple(map(int, v)) for k, v in found.items()}
+    def preparation(self) -> Preparation | None:
+        """How the columns of a table became these features, where that was learned."""
+        return self.source.preparation
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -66,23 +72,27 @@ class Rows:
 
     def blocks(self) -> Iterator[Block]:
         """All rows from the first, in blocks of at most `BLOCK_ROWS`."""
-        for X, y, numbers in self._chunks():
+        for X, y, numbers, filled in self._chunks():
             labels = y if self.y is None else self.y[numbers]
             for low in range(0, len(numbers), BLOCK_ROWS):
                 part = slice(low, low + BLOCK_ROWS)
                 known = None if labels is None else labels[part]
                 given = None if self.given is None else self.given[numbers[part]]
-                yield Block(X[part], known, numbers[part], given)
+                gaps = None if filled is None else filled[part]
+                yield Block(X[part], known, numbers[part], given, gaps)
 
-    def _chunks(self) -> Iterator[tuple[Matrix, NDArray[Any] | None, NDArray[np.int64]]]:
+    def _chunks(self) -> Iterator[_Part]:
         if not isinstance(self.source, SparseSource):
             for chunk in self.source.chunks():
-                yield chunk.X, chunk.y, chunk.numbers
+                filled = chunk.filled
+                if filled is None and self.preparation is not None:
+                    filled = np.zeros(chunk.X.shape, bool)  # all blocks alike
+                yield chunk.X, chunk.y, chunk.numbers, filled
             return
         X = self.source.matrix()  # it is in memory, and stays sparse
         if not np.isfinite(X.data).all():
             next(iter(self.source.chunks()))  # says which row and column is not finite
-        yield X, self.source.classes(), np.arange(X.shape[0])
+        yield X, self.source.classes(), np.arange(X.shape[0]), None
 
 
 def in_columns_of(model: Any, data: Any) -> Any:

@@ -11,13 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
-from tell.explanations.clusters import ClusterFacts, describe_clusters
+from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
 from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
 from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
@@ -26,18 +26,23 @@ from tell.explanations.mapping import fitting_method, project
 from tell.explanations.matrices import Matrix, stacked
 from tell.explanations.plain import as_plain
 from tell.explanations.points import PointFacts, describe_point
-from tell.explanations.profiles import Profile, describe_profiles
+from tell.explanations.profiles import Profile, cells_beside, describe_profiles
 from tell.explanations.quality import QualityFacts, measure_quality
 from tell.explanations.remarks import remarks
 from tell.explanations.scan import Scan, scan
 from tell.explanations.structure import Structure, judge_structure
+from tell.explanations.terms import Cell, Terms, learn_terms
 from tell.explanations.transparency import ModelFacts, describe_model
 from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_model
 
 
 @dataclass(frozen=True, eq=False)
 class DataFacts:
-    """The rows that were explained; `shape` is that of one image, or None for a table."""
+    """The rows that were explained; `shape` is that of one image, or None for a table.
+
+    `feature_names` (d,) are in the terms of the table: "price", "country = Germany". `columns` are
+    those of the table itself, and `missing` says of which share of the rows one has no value.
+    """
 
     name: str
     n_rows: int
@@ -46,6 +51,8 @@ class DataFacts:
     named: bool
     shape: tuple[int, ...] | None
     has_labels: bool
+    columns: tuple[str, ...]
+    missing: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,8 @@ class SampleFacts:
     """A seeded sample of rows; every array has one entry per sampled row.
 
     `map` and `map_centers` are places on a plane, or None if no map was asked for. The rows
-    themselves, `values` (n, d), and their `embedding` (n, p) stay out of the JSON. `known` holds
+    themselves, `values` (n, d), which of these were `filled`, their `embedding` (n, p) and columns
+    `beside` them that were not clustered stay out of the JSON. `known` holds
     None for a row without a label, and is None if no sampled row has one.
     """
 
@@ -68,6 +76,10 @@ class SampleFacts:
     map_method: str | None
     values: Matrix = field(metadata={"json": False})
     embedding: Matrix = field(metadata={"json": False})
+    filled: NDArray[np.bool_] | None = field(metadata={"json": False}, default=None)
+    beside: Mapping[str, tuple[Cell | None, ...]] = field(
+        metadata={"json": False}, default_factory=dict
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,7 @@ class Explanation:
     profiles: tuple[Profile, ...]
     row_names: Mapping[int, str]
     made: Mapping[str, str]
+    terms: Terms = field(metadata={"json": False})
 
     def by_size(self) -> list[ClusterFacts]:
         """The clusters, largest first."""
@@ -218,19 +231,25 @@ def explain(
     shape = shape or table.shape or _input_shape(view)
     chosen = tuple(dict.fromkeys(int(row) for row in rows))
     visible = bool(verbose)
+    names = _names(view, table, feature_names, shape)
+    terms = learn_terms(table.preparation, names)
     found = scan(
         view,
         table,
+        terms,
         chosen=chosen,
         sample_size=sample_size,
         seed=random_state,
         visible=visible,
         keep_labels=profile is not None,
     )
-    data = _describe_data(view, table.name, table.feature_names, feature_names, shape, found)
+    named = any(
+        n is not None for n in (feature_names, table.feature_names, view.about.feature_names)
+    )
+    data = _describe_data(table.name, terms.titles(names), named, shape, found)
     clusters = describe_clusters(view, found, data.feature_names, is_image=shape is not None)
     scores, label_table = _against_labels(found)
-    columns = _columns(table, found, data, fixed)
+    columns = _columns(found, data, fixed)
     points = _points(view, found, data, clusters, chosen, columns, ids)
     image = shape is not None
     profiles = (
@@ -243,13 +262,14 @@ def explain(
         model=describe_model(view, found),
         clusters=clusters,
         points=points,
-        sample=_sample(view, found, map_method, random_state, visible),
+        sample=_sample(view, found, map_method, random_state, visible, profile),
         quality=_quality(view, found, data, random_state) if quality else None,
         scores=scores,
         label_table=label_table,
         profiles=profiles,
         row_names=_row_names(ids, clusters, points, found),
         made=_made(random_state, sample_size),
+        terms=terms,
     )
 
 
@@ -290,14 +310,14 @@ def _row_names(
     return {row: str(ids[row]) for row in sorted(shown) if row < len(ids)}
 
 
-def _columns(rows: Rows, found: Scan, data: DataFacts, fixed: Iterable[str]) -> Columns:
+def _columns(found: Scan, data: DataFacts, fixed: Iterable[str]) -> Columns:
     return learn_columns(
         data.feature_names,
         found.sample.X,
         found.moments.low,
         found.moments.high,
         found.moments.whole,
-        groups=rows.groups,
+        terms=found.terms,
         fixed=fixed,
     )
 
@@ -307,23 +327,37 @@ def _input_shape(view: ModelView) -> tuple[int, ...] | None:
     return shape if len(shape) > 1 else None
 
 
+def _names(
+    view: ModelView, rows: Rows, given: Sequence[str] | None, shape: tuple[int, ...] | None
+) -> tuple[str, ...]:
+    """Names of the features."""
+    known = given if given is not None else rows.feature_names
+    return feature_names(view.about, known, rows.n_features, shape)
+
+
 def _describe_data(
-    view: ModelView,
-    name: str,
-    own_names: tuple[str, ...] | None,
-    given_names: Sequence[str] | None,
-    shape: tuple[int, ...] | None,
-    found: Scan,
+    name: str, names: tuple[str, ...], named: bool, shape: tuple[int, ...] | None, found: Scan
 ) -> DataFacts:
-    d = found.sample.X.shape[1]
-    given = given_names if given_names is not None else own_names
-    named = given is not None or view.about.feature_names is not None
-    names = feature_names(view.about, given, d, shape)
-    return DataFacts(name, found.n_rows, d, names, named, shape, found.y is not None)
+    return DataFacts(
+        name=name,
+        n_rows=found.n_rows,
+        n_features=len(names),
+        feature_names=names,
+        named=named,
+        shape=shape,
+        has_labels=found.y is not None,
+        columns=tuple(column.name for column in found.terms.columns),
+        missing=missing_by_column(found, np.ones(len(found.moments.sizes), bool)),
+    )
 
 
 def _mean_row(found: Scan) -> Floats:
-    return found.moments.pooled(np.ones(len(found.moments.sizes), bool))[0]
+    """The features (d,) of a row with the mean of every column, over the values that are there."""
+    mean = found.moments.pooled(np.ones(len(found.moments.sizes), bool))[0]
+    gone = np.isnan(mean)
+    if gone.any():
+        mean[gone] = found.terms.shown(found.sample.X)[:, gone].mean(axis=0)
+    return found.terms.hidden(mean)
 
 
 def _points(
@@ -336,6 +370,7 @@ def _points(
     ids: Sequence[object] | None,
 ) -> tuple[PointFacts, ...]:
     picked = [(row, found.chosen[row]) for row in chosen] or _default_points(clusters)
+    filled = found.chosen_filled | _filled_rows(found)
     loss = float(found.moments.squared.sum() / found.n_rows) or 1.0
     baseline = _mean_row(found)
     typical = {c.index: c.prototypes[0].values for c in clusters if c.prototypes}
@@ -353,10 +388,20 @@ def _points(
             called=None if ids is None or row >= len(ids) else str(ids[row]),
             label=found.known_label(row),
             given=found.given.get(row),
+            filled=filled.get(row),
             is_image=data.shape is not None,
         )
         for row, values in picked
     )
+
+
+def _filled_rows(found: Scan) -> dict[int, NDArray[np.bool_]]:
+    """Which values stand for a gap (d,), of the rows that stand for something."""
+    rows: dict[int, NDArray[np.bool_]] = {}
+    for part in (found.nearest, found.unclear):
+        if part.filled is not None:
+            rows |= dict(zip(part.rows.tolist(), part.filled, strict=True))
+    return rows
 
 
 def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, Reals]]:
@@ -368,7 +413,7 @@ def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, Reals
 
 
 def _sample(
-    view: ModelView, found: Scan, method: str | None, seed: int, visible: bool
+    view: ModelView, found: Scan, method: str | None, seed: int, visible: bool, profile: object
 ) -> SampleFacts:
     part = found.sample
     Z = view.placed(part.X)
@@ -389,6 +434,8 @@ def _sample(
         map_method=method,
         values=part.X,
         embedding=Z,
+        filled=part.filled,
+        beside={} if profile is None else cells_beside(profile, part.rows),
     )
 
 
@@ -407,7 +454,9 @@ def _known(y: Labels | None) -> tuple[str | None, ...] | None:
 
 def _quality(view: ModelView, found: Scan, data: DataFacts, seed: int) -> QualityFacts:
     baseline = _mean_row(found)
-    return measure_quality(view, found.sample, data.feature_names, baseline=baseline, seed=seed)
+    return measure_quality(
+        view, found.sample, data.feature_names, found.terms, baseline=baseline, seed=seed
+    )
 
 
 def _against_labels(found: Scan) -> tuple[dict[str, float] | None, LabelTable | None]:

@@ -55,7 +55,7 @@ def _clusters(facts: Explanation) -> list[dict[str, object]]:
 
 
 def _points(facts: Explanation) -> list[dict[str, object]]:
-    """One line per row and feature: what it adds to the margin."""
+    """One line per row and column: what it adds to the margin."""
     return [
         {
             "row": point.row,
@@ -64,6 +64,7 @@ def _points(facts: Explanation) -> list[dict[str, object]]:
             "runner_up": point.runner_up,
             "feature": one.name,
             "value": one.value,
+            "filled": one.filled,
             "amount": one.amount,
         }
         for point in facts.points
@@ -81,6 +82,7 @@ def _members(facts: Explanation) -> list[dict[str, object]]:
             "median": float(one.median[f]),
             "deviation": float(one.deviation[f]),
             "effect": float(one.effects[f]),
+            "missing": one.missing.get(facts.terms.of[f].name, 0.0),
         }
         for one in facts.by_size()
         for f, name in enumerate(facts.data.feature_names)

@@ -16,12 +16,15 @@ import numpy as np
 
 from tell.contract import Reals, Run
 from tell.exceptions import MissingDependencyError
+from tell.explanations.clusters import ClusterFacts
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
+from tell.explanations.members import Member
 from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
 from tell.explanations.surrogate import Rule
+from tell.explanations.terms import Cell, cell_text
 from tell.explanations.words import counted, percent, short, signed_short
 from tell.files import write_whole
 
@@ -30,6 +33,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 MAX_HOVER_COLUMNS = 30
 #: Known labels are tabled by cluster up to this many of either.
 MAX_LABELS = 50
+#: Categories of a column that have a colour of their own on the map.
+MAX_LEVELS = 10
 #: Features of the heat map: those that differ most between the clusters.
 MAX_HEAT = 24
 
@@ -121,6 +126,8 @@ def render_report(
         heat=_heat_maps(facts),
         rules=_rules(facts),
         heat_columns=_heat_columns(facts),
+        telling_columns=_telling_columns,
+        cell=_cell_of(facts),
         title_of=facts.cluster_title,
         levels_index=lambda profile, level: profile.levels.index(level),
         more_loss=_more_loss(facts),
@@ -208,9 +215,25 @@ def _heat_columns(facts: Explanation) -> list[int]:
     """Columns of a table in which clusters differ most, strongest first."""
     if facts.data.shape is not None or len(facts.clusters) < 2:
         return []
-    strongest = np.abs(np.array([cluster.effects for cluster in facts.clusters])).max(axis=0)
+    effects = np.array([cluster.effects for cluster in facts.clusters])
+    strongest = np.where(facts.terms.readable, np.abs(effects).max(axis=0), 0.0)
     order = np.argsort(-strongest, kind="stable")[:MAX_HEAT]
     return [int(f) for f in order if strongest[f] > 0]
+
+
+def _telling_columns(cluster: ClusterFacts, most: int = 4) -> list[str]:
+    """The columns by which rows of a cluster are shown: those that it is told by."""
+    return list(dict.fromkeys(fact.column for fact in cluster.features))[:most]
+
+
+def _cell_of(facts: Explanation) -> Callable[[Member, str], str]:
+    """How a cell of a row is printed."""
+    columns = {column.name: column for column in facts.terms.columns}
+
+    def text(one: Member, name: str) -> str:
+        return cell_text(columns[name].cell(one.values), filled=name in one.filled)
+
+    return text
 
 
 def _hover_sheet(facts: Explanation) -> Sheet | None:
@@ -264,11 +287,12 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, object] | None
     places = np.round(10_000 * (everything - low + shift) / span).astype(int)
     names = sorted({name for name in sample.known or () if name is not None})
     number: dict[str | None, int] = {name: i for i, name in enumerate(names)}
-    table = facts.data.shape is None and facts.data.n_features <= MAX_HOVER_COLUMNS
+    columns = _hover_columns(facts)
     titles = [facts.row_title(int(row)) for row in sample.rows]
     return {
         "colors": colors,
         "labelColors": cluster_colors(len(names)),
+        "levelColors": cluster_colors(MAX_LEVELS),
         "labels": names,
         "summaries": [cluster.summary for cluster in facts.clusters],
         "places": places[: len(sample.rows)].tolist(),
@@ -280,10 +304,33 @@ def _map_data(facts: Explanation, colors: list[str]) -> dict[str, object] | None
         "runnerUp": sample.runner_up.tolist(),
         "clear": np.round(100 * sample.clearness).astype(int).tolist(),
         "known": [number.get(name) for name in sample.known] if sample.known else None,
-        "columns": facts.data.feature_names if table else None,
-        "values": _rounded(sample.values) if table else None,
+        "columns": list(columns) or None,
+        "values": list(map(list, zip(*columns.values(), strict=True))) or None,
     }
 
 
-def _rounded(values: Reals) -> list[list[float]]:
-    return [[float(f"{value:.4g}") for value in row] for row in values.tolist()]
+def _hover_columns(facts: Explanation) -> dict[str, list[float | str | None]]:
+    """The sampled rows of a table column by column, as it has them; None where a cell is missing.
+
+    Columns that were not clustered follow those that were.
+    """
+    sample, columns = facts.sample, facts.terms.columns
+    if facts.data.shape is not None or len(columns) > MAX_HOVER_COLUMNS:
+        return {}
+    shown: dict[str, list[float | str | None]] = {}
+    for column in columns:
+        cells: list[float | str | None] = [_rounded(column.cell(row)) for row in sample.values]
+        if sample.filled is not None:
+            gaps = sample.filled[:, column.features[0]]
+            cells = [None if gap else cell for cell, gap in zip(cells, gaps, strict=True)]
+        shown[column.name] = cells
+    for name, values in sample.beside.items():
+        shown.setdefault(name, [None if cell is None else _rounded(cell) for cell in values])
+    return shown
+
+
+def _rounded(cell: Cell) -> Cell:
+    """A number with the digits that are worth showing: four, or all before the point."""
+    if isinstance(cell, str):
+        return cell
+    return float(round(cell)) if abs(cell) >= 1000 else float(f"{cell:.4g}")

@@ -11,11 +11,15 @@ from tell.explanations.assigned import Assigned
 from tell.explanations.known_labels import label_texts
 from tell.explanations.matrices import dense
 from tell.explanations.scan import Scan
+from tell.explanations.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One row of the data that stands for something: its number, values and place."""
+    """One row of the data that stands for something: its number, values and place.
+
+    `values` (d,) are its features, and `filled` names the columns in which it has a gap.
+    """
 
     row: int
     values: Reals
@@ -24,14 +28,16 @@ class Member:
     clearness: float
     runner_up: int
     label: str | None
+    filled: tuple[str, ...] = ()
 
 
-def members(part: Assigned, j: int) -> tuple[Member, ...]:
+def members(part: Assigned, j: int, terms: Terms) -> tuple[Member, ...]:
     """The rows of `part` that belong to cluster j, in their order."""
-    return tuple(_member(part, place) for place in np.flatnonzero(part.labels == j).tolist())
+    places = np.flatnonzero(part.labels == j).tolist()
+    return tuple(_member(part, place, terms) for place in places)
 
 
-def _member(part: Assigned, place: int) -> Member:
+def _member(part: Assigned, place: int, terms: Terms) -> Member:
     """One row of `part` as a fact."""
     return Member(
         row=int(part.rows[place]),
@@ -41,6 +47,7 @@ def _member(part: Assigned, place: int) -> Member:
         clearness=float(part.clearness[place]),
         runner_up=int(part.runner_up[place]),
         label=None if part.y is None else label_texts(part.y[place : place + 1])[0],
+        filled=terms.filled(None if part.filled is None else part.filled[place]),
     )
 
 
@@ -51,4 +58,4 @@ def outliers(found: Scan, j: int) -> tuple[Member, ...]:
         return ()
     low, high = np.percentile(distances, [25, 75])
     fence = high + 1.5 * (high - low)
-    return tuple(one for one in members(found.farthest, j) if one.distance > fence)
+    return tuple(one for one in members(found.farthest, j, found.terms) if one.distance > fence)

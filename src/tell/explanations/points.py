@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tell.explanations.assigned import assign
 from tell.explanations.boundary import just_inside, nearest_in_cell, nearest_other
 from tell.explanations.counterfactual import Change, Columns, printed_change
 from tell.explanations.explained_rows import Block
+from tell.explanations.terms import Cell, Terms, cell_text
 from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
 from tell.explanations.words import counted, percent
 
@@ -22,12 +24,27 @@ MOST_TOLD = 4
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """How much one feature adds to the margin: positive speaks for the assigned cluster."""
+    """How much one column adds to the margin: positive speaks for the assigned cluster.
+
+    A category counts as one: its amount is the sum over its features, of which `index` is the
+    first. `value` is the cell as the table has it; of a `filled` one, what it was taken as.
+    """
 
     name: str
     index: int
-    value: float
+    value: Cell
     amount: float
+    filled: bool = False
+
+    def text(self) -> str:
+        """The cell as it is printed."""
+        return cell_text(self.value, filled=self.filled)
+
+    def words(self) -> str:
+        """What it is called in a sentence."""
+        if self.filled:
+            return f"{self.name} ({self.text()})"
+        return f"{self.name} = {self.value}" if isinstance(self.value, str) else self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +81,15 @@ class PointFacts:
     Attributes
     ----------
     row, name : its number in the data, counted from 0, and what people call it, where known
+    values, cells : (d,) its features, and column → cell as the table has it, where they differ
+    filled : columns in which it has a gap: what stands there is the preparation's, not the row's
     assignment : (k,) what the model uses: one-hot at temperature 0
     attention : (k,) softmax of minus the squared distance over `attention_temperature`
     squared_distances : (k,) to every centre
     margin : ‖x − Ω_k‖² − ‖x − Ω_j‖² = (W_j − W_k)ᵀx + b_j − b_k to runner-up k
     clearness : 0 on the boundary with the runner-up, 1 as far from it as the centre (on the
         sphere: the members' mean) and beyond
-    contributions : every feature, strongest first
+    contributions : every column, strongest first
     method : "exact" or "integrated gradients"
     baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
     completeness_error : |margin − baseline_margin − sum of the contributions|
@@ -79,6 +98,8 @@ class PointFacts:
     row: int
     name: str | None
     values: Reals
+    cells: Mapping[str, Cell] | None
+    filled: tuple[str, ...]
     label: str | None
     cluster: int
     runner_up: int
@@ -145,6 +166,7 @@ def with_changes(
     names: Sequence[str],
     columns: Columns,
     member: Reals | None,
+    filled: NDArray[np.bool_] | None = None,
 ) -> Counterfactual:
     """Add the change that is printed: for tables, whose columns people can read."""
     row = np.asarray(x, np.float64)
@@ -152,19 +174,34 @@ def with_changes(
         return found
     step = None if found.path is None else found.path[len(found.path) // 2] - found.path[0]
     there = None if member is None else np.asarray(member, np.float64)
-    change = printed_change(view, row, own, found.cluster, names, columns, member=there, step=step)
+    change = printed_change(
+        view, row, own, found.cluster, names, columns, member=there, step=step, filled=filled
+    )
     if change is None:
         return found
     values, cluster, changes = change
     return replace(found, cluster=cluster, changes=changes, values=values)
 
 
-def contributions(names: Sequence[str], x: Reals, amounts: Floats) -> tuple[Contribution, ...]:
-    """Amounts (d,) as facts, strongest first."""
+def contributions(
+    terms: Terms, x: Reals, amounts: Floats, filled: NDArray[np.bool_] | None = None
+) -> tuple[Contribution, ...]:
+    """Amounts (d,) as facts, one per column, strongest first."""
+    firsts = np.array([column.features[0] for column in terms.columns], np.intp)
+    sums = np.add.reduceat(amounts, firsts)  # the features of a column stand together
     # What is left of parts that cancel is rounding, not a reason.
-    amounts = np.where(np.abs(amounts) > 1e-12 * np.abs(amounts).max(initial=0.0), amounts, 0.0)
-    order = np.argsort(-np.abs(amounts), kind="stable")
-    return tuple(Contribution(names[f], int(f), float(x[f]), float(amounts[f])) for f in order)
+    sums = np.where(np.abs(sums) > 1e-12 * np.abs(amounts).max(initial=0.0), sums, 0.0)
+    gaps = np.zeros(len(x), bool) if filled is None else filled
+    return tuple(
+        Contribution(
+            terms.columns[c].name,
+            int(firsts[c]),
+            terms.columns[c].cell(x),
+            float(sums[c]),
+            bool(gaps[firsts[c]]),
+        )
+        for c in np.argsort(-np.abs(sums), kind="stable")
+    )
 
 
 def describe_point(
@@ -181,6 +218,7 @@ def describe_point(
     called: str | None = None,
     label: str | None = None,
     given: int | None = None,
+    filled: NDArray[np.bool_] | None = None,
     is_image: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,).
@@ -188,8 +226,10 @@ def describe_point(
     `typical_loss` is the temperature of the soft view at τ = 0, `reach` (k,) that of `Scan`,
     `baseline` the row at which the attribution of a deep model starts, `columns` what values may
     change, and how, and `members` the most typical row of each cluster. `called` is what people
-    call the row, `given` its cluster where that was given.
+    call the row, `given` its cluster where that was given, and `filled` (d,) marks values that
+    stand for a gap.
     """
+    terms = columns.terms
     own = None if given is None else np.array([given])
     placed = assign(view, Block(x[None], None, np.array([row]), own)).relative_to(reach)
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
@@ -204,8 +244,8 @@ def describe_point(
     else:
         amounts, found = affine_reasons(view, view.path, x, j, k, target)
     if found is not None and not is_image:
-        found = with_changes(view, found, x, j, names, columns, members.get(target))
-    reasons = contributions(names, x, amounts)
+        found = with_changes(view, found, x, j, names, columns, members.get(target), filled)
+    reasons = contributions(terms, x, amounts, filled)
     total = sum(one.amount for one in reasons)
     clearness = float(placed.clearness[0])
     temperature = view.temperature or typical_loss
@@ -213,6 +253,8 @@ def describe_point(
         row=row,
         name=called,
         values=x,
+        cells=terms.cells(x) if terms.prepared else None,
+        filled=terms.filled(filled),
         label=label,
         cluster=j,
         runner_up=k,
@@ -260,8 +302,8 @@ def _summary(
     place = f"{who} is in {view.called(j)}, {percent(clearness)} clear of {view.called(k)}"
     if is_image:
         return f"{place}."
-    speak = " and ".join(one.name for one in reasons[:2] if one.amount > 0)
-    against = next((one.name for one in reasons if one.amount < 0), None)
+    speak = " and ".join(one.words() for one in reasons[:2] if one.amount > 0)
+    against = next((one.words() for one in reasons if one.amount < 0), None)
     because = f", because of {speak}" if speak else ""
     despite = f", despite {against}" if against else ""
     return f"{place}{because}{despite}.{_way_out(view, found, k)}"

@@ -65,6 +65,20 @@ def describe_profiles(given: object, labels: Ints, k: int) -> tuple[Profile, ...
     return tuple(found)
 
 
+def cells_beside(given: object, rows: Ints) -> dict[str, tuple[float | str | None, ...]]:
+    """The cells of some rows in the columns of a profile; None where one is missing."""
+    return {
+        name: tuple(_cell(value) for value in values[rows].tolist())
+        for name, values in _columns(given).items()
+    }
+
+
+def _cell(value: object) -> float | str | None:
+    if _is_gap(value):
+        return None
+    return float(value) if isinstance(value, int | float) else str(value)
+
+
 def _columns(given: Any) -> dict[str, NDArray[Any]]:
     if not isinstance(given, Mapping) and not hasattr(given, "columns"):
         raise InputError(

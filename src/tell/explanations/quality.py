@@ -14,6 +14,7 @@ from tell.explanations.matrices import dense
 from tell.explanations.points import margin_contributions
 from tell.explanations.stability import Stability, measure_stability
 from tell.explanations.surrogate import Surrogate, fit_surrogate
+from tell.explanations.terms import Terms
 from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
 
 #: Features taken away per row when faithfulness is measured; never more than half of all.
@@ -66,6 +67,7 @@ def measure_quality(
     view: ModelView,
     sample: Assigned,
     names: Sequence[str],
+    terms: Terms,
     *,
     baseline: Floats,
     seed: int = 0,
@@ -77,7 +79,7 @@ def measure_quality(
         agreement=float(np.mean(view.predict(sample.X) == sample.labels)),
         faithfulness=measure_faithfulness(view, sample, baseline, seed) if several else None,
         stability=measure_stability(view, sample, seed) if several else None,
-        surrogate=fit_surrogate(sample, names, seed) if several else None,
+        surrogate=fit_surrogate(sample, names, terms, seed) if several else None,
     )
 
 

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tell.contract import AffineInput
-from tell.explanations.clusters import ClusterFacts
+from tell.explanations.clusters import ClusterFacts, missing_by_column
 from tell.explanations.matrices import column
 from tell.explanations.scan import Scan
 from tell.explanations.view import ModelView
-from tell.explanations.words import counted
+from tell.explanations.words import counted, percent
 
 #: A cluster of at most this many rows and this share of all is a handful of outliers.
 FEW_ROWS, FEW_SHARE = 5, 0.02
 #: Rows that must be seen before a column counts as the number of the row.
 LEAST_ROWS = 20
+#: Columns with gaps that are named.
+MOST_TOLD = 3
 _ID_NAME = re.compile(r"(^|[_\s])(id|index|key|nr|no|number|unnamed: \d+)$|^$", re.IGNORECASE)
 
 
@@ -26,9 +28,24 @@ def remarks(
 ) -> tuple[str, ...]:
     """One sentence for each thing that is easily overlooked."""
     return (
+        *_gaps(found),
         *_rows_without_direction(view, found),
         *_handfuls(view, found, clusters),
         *_numbering_columns(found, names),
+    )
+
+
+def _gaps(found: Scan) -> Iterator[str]:
+    """Which columns have gaps, the most first."""
+    share = missing_by_column(found, np.ones(len(found.moments.sizes), bool))
+    if not share:
+        return
+    most = sorted(share, key=lambda name: -share[name])
+    told = ", ".join(f"{name} ({percent(share[name])})" for name in most[:MOST_TOLD])
+    more = f" and {counted(len(most) - MOST_TOLD, 'more column')}" if len(most) > MOST_TOLD else ""
+    yield (
+        f"Values are missing in {told}{more}: filled for the clustering, left out of all numbers "
+        "that say what clusters look like."
     )
 
 
@@ -58,7 +75,7 @@ def _handfuls(view: ModelView, found: Scan, clusters: Sequence[ClusterFacts]) ->
 def _numbering_columns(found: Scan, names: Sequence[str]) -> Iterator[str]:
     """Columns that only number the rows: whole, all different, and in order or called an id."""
     sample, moments = found.sample, found.moments
-    if len(sample) < LEAST_ROWS or not isinstance(sample.X, np.ndarray):
+    if found.terms.prepared or len(sample) < LEAST_ROWS or not isinstance(sample.X, np.ndarray):
         return
     wide = moments.high - moments.low >= found.n_rows - 1
     for f in np.flatnonzero(moments.whole & wide).tolist():

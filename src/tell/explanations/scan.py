@@ -24,6 +24,7 @@ from tell.explanations.matrices import (
     extremes,
     whole_columns,
 )
+from tell.explanations.terms import Terms, learn_terms
 from tell.explanations.view import Floats, Ints, ModelView
 from tell.progress import progress
 
@@ -36,9 +37,12 @@ ROUNDING = 1e-12
 class Moments:
     """Sums of rows and of squares per cluster, about a shift so that large means do not cancel.
 
+    All of it is in the units of the table, and of real values alone: what fills a gap is no value.
+
     Attributes
     ----------
     sizes, distance, squared : (k,) rows, and sums of their distances to the own centre, squared too
+    missing : (k, d) values that were filled
     low, high : (d,) the smallest and largest value of every column
     whole : (d,) which columns hold whole numbers only
     empty : number of rows that are all zeros
@@ -47,13 +51,14 @@ class Moments:
     def __init__(self, k: int, shift: Floats) -> None:
         self.sizes = np.zeros(k, np.int64)
         self.distance, self.squared = np.zeros(k), np.zeros(k)
+        self.missing = np.zeros((k, len(shift)), np.int64)
         self._unclear: list[tuple[Ints, Ints, Floats]] = []
         self._shift = shift
         self._sum, self._squares = np.zeros((k, len(shift))), np.zeros((k, len(shift)))
         self.low, self.high = np.full(len(shift), np.inf), np.full(len(shift), -np.inf)
         self.whole, self.empty = np.ones(len(shift), bool), 0
 
-    def add(self, part: Assigned) -> None:
+    def add(self, part: Assigned, terms: Terms) -> None:
         k = len(self.sizes)
         self.sizes += np.bincount(part.labels, minlength=k)
         self.distance += np.bincount(part.labels, part.distance, minlength=k)
@@ -61,13 +66,24 @@ class Moments:
         # What is borderline follows from all rows: keep those that may be, few as a rule.
         few = (part.clearness < BORDERLINE) & (part.runner_up != part.labels)
         self._unclear.append((part.labels[few], part.runner_up[few], part.clearness[few]))
-        sums, squares = cluster_sums(part.X, part.labels, k, self._shift)
+        self.empty += empty_rows(part.X)
+        values, gaps = terms.shown(part.X), part.filled
+        if gaps is None or not gaps.any():
+            sums, squares = cluster_sums(values, part.labels, k, self._shift)
+            low, high = extremes(values)
+            whole = whole_columns(values)
+        else:
+            real = np.where(gaps, self._shift, values)
+            sums, squares = cluster_sums(real, part.labels, k, self._shift)
+            low, high = (np.where(gaps, at, values) for at in (np.inf, -np.inf))
+            low, high = low.min(axis=0), high.max(axis=0)
+            whole = whole_columns(np.where(gaps, 0.0, values))
+            for j in np.unique(part.labels):
+                self.missing[j] += gaps[part.labels == j].sum(axis=0)
         self._sum += sums
         self._squares += squares
-        low, high = extremes(part.X)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
-        self.whole &= whole_columns(part.X)
-        self.empty += empty_rows(part.X)
+        self.whole &= whole
 
     def mean_cosine(self) -> Floats:
         """Mean cosine (k,) of members to their centre on the sphere: ‖x − c‖² = 2 − 2 cos."""
@@ -83,19 +99,35 @@ class Moments:
 
     def mean(self) -> Floats:
         """Mean (k, d) of the members."""
-        return self._rounded(self._shift + self._sum / np.maximum(self.sizes, 1)[:, None])
+        counts = self.sizes[:, None] - self.missing
+        return self._rounded(self._shift + self._sum / np.maximum(counts, 1))
 
     def _rounded(self, mean: Floats) -> Floats:
         """Without the rounding that sums which cancel leave behind."""
         scale = np.maximum(np.abs(self.low), np.abs(self.high))
         return np.where(np.abs(mean) > ROUNDING * scale, mean, 0.0)
 
+    def counts(self, inside: NDArray[np.bool_]) -> Ints:
+        """Real values (d,) of the rows in the clusters marked `inside`."""
+        return np.asarray(self.sizes[inside].sum() - self.missing[inside].sum(axis=0))
+
     def pooled(self, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Mean and variance (d,) of the rows in the clusters marked `inside`."""
-        count = max(int(self.sizes[inside].sum()), 1)
+        """Mean and variance (d,) of the rows in the clusters marked `inside`.
+
+        NaN and 0 where all of them are missing.
+        """
+        found = self.counts(inside)
+        count = np.maximum(found, 1)
         mean = self._sum[inside].sum(axis=0) / count
         variance = self._squares[inside].sum(axis=0) / count - mean**2
-        return self._rounded(self._shift + mean), np.maximum(variance, 0.0)
+        shown = self._rounded(self._shift + mean)
+        gone = (found == 0) & self.missing[inside].any(axis=0)
+        return np.where(gone, np.nan, shown), np.maximum(variance, 0.0)
+
+    def missing_share(self, inside: NDArray[np.bool_]) -> Floats:
+        """Share (d,) of the rows in the clusters marked `inside` that have no value."""
+        rows = max(int(self.sizes[inside].sum()), 1)
+        return np.asarray(self.missing[inside].sum(axis=0) / rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +136,11 @@ class Scan:
 
     `reach` (k,) is how far along its centre the mean member of a cluster lies: 1 unless on the
     sphere, where it is the mean cosine. All clearness here is relative to it, and `confused` (k, k)
-    counts the borderline members by own cluster and runner-up.
+    counts the borderline members by own cluster and runner-up. `terms` are the columns of the
+    table behind the features, in whose units the moments are.
     """
+
+    terms: Terms
 
     n_rows: int
     moments: Moments
@@ -116,6 +151,7 @@ class Scan:
     farthest: Assigned
     sample: Assigned
     chosen: dict[int, Reals]
+    chosen_filled: dict[int, NDArray[np.bool_]]  # which of their values stand for a gap
     labels: Ints | None
     y: Labels | None
     numbers: Ints | None  # of the rows with known labels
@@ -136,6 +172,7 @@ class Collector:
     def __init__(
         self,
         view: ModelView,
+        terms: Terms,
         *,
         chosen: Collection[int],
         few: int,
@@ -143,7 +180,7 @@ class Collector:
         seed: int,
         keep_labels: bool = False,
     ) -> None:
-        self._view, self._keep_labels = view, keep_labels
+        self._view, self._terms, self._keep_labels = view, terms, keep_labels
         self._all: list[Ints] = []
         self._chosen, self._few, self._sample_size = frozenset(chosen), few, sample_size
         self._random = np.random.default_rng(seed)
@@ -151,6 +188,7 @@ class Collector:
         self._moments: Moments | None = None
         self._kept: dict[str, Assigned] = {}
         self._wanted: dict[int, Reals] = {}
+        self._wanted_filled: dict[int, NDArray[np.bool_]] = {}
         self._given: dict[int, int] = {}
         self._known: list[tuple[Ints, Labels, Ints]] = []
         self._last = -1  # number of the last row
@@ -162,10 +200,10 @@ class Collector:
         if self._moments is None:
             shift = np.zeros(block.X.shape[1])
             if isinstance(block.X, np.ndarray):
-                shift = block.X.mean(axis=0, dtype=np.float64)
+                shift = self._terms.shown(block.X).mean(axis=0, dtype=np.float64)
             self._moments = Moments(self._view.n_clusters, shift)
             self._kept = dict.fromkeys(("nearest", "unclear", "farthest", "sample"), part.take([]))
-        self._moments.add(part)
+        self._moments.add(part, self._terms)
         if self._keep_labels:
             self._all.append(part.labels)
         for name in ("nearest", "unclear", "farthest"):
@@ -177,6 +215,8 @@ class Collector:
             self._wanted[number] = dense(block.X[[place]])[0]
             if block.given is not None:
                 self._given[number] = int(part.labels[place])
+            if block.filled is not None:
+                self._wanted_filled[number] = block.filled[place]
         if part.y is not None:
             self._known.append((part.labels, part.y, part.rows))
         self._last = int(part.rows[-1])
@@ -211,6 +251,7 @@ class Collector:
         sample = kept.pop("sample")
         labels, y, numbers = self._labelled()
         return Scan(
+            terms=self._terms,
             n_rows=self.n_rows,
             moments=self._moments,
             reach=reach,
@@ -218,6 +259,7 @@ class Collector:
             **kept,
             sample=sample.take(np.argsort(sample.rows)),
             chosen=self._wanted,
+            chosen_filled=self._wanted_filled,
             labels=labels,
             y=y,
             numbers=numbers,
@@ -229,6 +271,7 @@ class Collector:
 def scan(
     view: ModelView,
     rows: Rows,
+    terms: Terms | None = None,
     *,
     chosen: Collection[int] = (),
     few: int = 8,
@@ -240,6 +283,7 @@ def scan(
     """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows."""
     collector = Collector(
         view,
+        terms or learn_terms(rows.preparation, [str(f) for f in range(rows.n_features)]),
         chosen=chosen,
         few=few,
         sample_size=sample_size,

@@ -13,6 +13,7 @@ from scipy import sparse
 from tell.contract import Ints, Reals
 from tell.explanations.assigned import Assigned
 from tell.explanations.matrices import Matrix, column
+from tell.explanations.terms import DATE, Terms, day
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,22 +21,22 @@ class Rule:
     """One leaf of the tree: conditions in the data's own units, and the cluster they stand for.
 
     Measured on the rows that the tree did not learn from: `n_rows` of them fit, `precision` is the
-    share of these that belong to the cluster (None if none fit), `coverage` the share of the
-    cluster's rows that fit.
+    share of these that belong to the cluster, `coverage` the share of the cluster's rows that fit.
     """
 
     cluster: int
     text: str
-    precision: float | None
+    precision: float
     coverage: float
     n_rows: int
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """A decision tree of bounded depth, whose leaves are the `rules`, all of them.
+    """A decision tree of bounded depth, whose leaves are the `rules`.
 
-    `agreement` is the share of rows it did not see that its rules place as the model does.
+    `agreement` is the share of rows it did not see that its rules place as the model does. A leaf
+    that holds no member of its cluster among them adds nothing to it, and is left out.
     """
 
     depth: int
@@ -44,7 +45,9 @@ class Surrogate:
     rules: tuple[Rule, ...]
 
 
-def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogate | None:
+def fit_surrogate(
+    sample: Assigned, names: Sequence[str], terms: Terms, seed: int
+) -> Surrogate | None:
     """Fit on one half of the sampled rows, measure on the other.
 
     None for fewer than 20 rows, or where the tree finds nothing to ask about.
@@ -55,6 +58,8 @@ def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogat
         return None
     if sparse.issparse(sample.X):  # trees want 32-bit indices, and columns of their own
         sample = replace(sample, X=sparse.csr_matrix(sample.X))
+    else:  # in the units of the table, by features that say something by themselves
+        sample = replace(sample, X=np.where(terms.readable, terms.shown(sample.X), 0.0))
     k = len(np.unique(sample.labels))
     order = np.random.default_rng(seed).permutation(len(sample))
     # Every other row of every cluster, so that the tree sees all of them.
@@ -69,33 +74,39 @@ def fit_surrogate(sample: Assigned, names: Sequence[str], seed: int) -> Surrogat
     tree.fit(sample.X[learn], sample.labels[learn])
     if tree.get_n_leaves() == 1:
         return None
+    rules = _rules(tree, check_X, sample.labels[check], names, sample.X, terms)
     return Surrogate(
         depth=int(tree.get_depth()),
-        n_leaves=int(tree.get_n_leaves()),
+        n_leaves=len(rules),
         agreement=float(np.mean(tree.predict(check_X) == sample.labels[check])),
-        rules=_rules(tree, check_X, sample.labels[check], names, sample.X),
+        rules=rules,
     )
 
 
 def _rules(
-    tree: Any, X: Matrix, labels: Ints, names: Sequence[str], seen: Matrix
+    tree: Any, X: Matrix, labels: Ints, names: Sequence[str], seen: Matrix, terms: Terms
 ) -> tuple[Rule, ...]:
-    """All leaves, measured on rows (n, d) that the tree did not learn from."""
+    """The leaves, measured on rows (n, d) that the tree did not learn from."""
     leaf_of = tree.apply(X)
     rules = []
-    for leaf, text in _paths(tree.tree_, names, seen).items():
+    for leaf, text in _paths(tree.tree_, names, seen, terms).items():
         cluster = int(tree.classes_[np.argmax(tree.tree_.value[leaf][0])])
         here, inside = leaf_of == leaf, labels == cluster
         hits, fits, members = int(np.sum(here & inside)), int(here.sum()), int(inside.sum())
-        precision = hits / fits if fits else None
-        rules.append(Rule(cluster, text, precision, hits / max(members, 1), fits))
+        if hits:
+            rules.append(Rule(cluster, text, hits / fits, hits / members, fits))
     return tuple(sorted(rules, key=lambda rule: (rule.cluster, -rule.coverage)))
 
 
-def _paths(tree: Any, names: Sequence[str], X: Matrix) -> dict[int, str]:
+def _paths(tree: Any, names: Sequence[str], X: Matrix, terms: Terms) -> dict[int, str]:
     """Conditions that lead to each leaf; several limits on one feature become one interval."""
 
     def condition(feature: int, low: float, high: float) -> str:
+        term = terms.of[feature]
+        if (level := term.level(feature)) is not None:  # 0 or 1: one limit between them
+            return f"{term.name} {'is not' if np.isinf(low) else 'is'} {level}"
+        if term.kind == DATE:
+            return _between_days(term.name, low, high)
         name, values = names[feature], column(X, feature)
         if np.isinf(low):
             return f"{name} ≤ {_short(high, values)}"
@@ -115,6 +126,20 @@ def _paths(tree: Any, names: Sequence[str], X: Matrix) -> dict[int, str]:
         stack.append((tree.children_left[node], limits | {feature: (low, min(high, threshold))}))
         stack.append((tree.children_right[node], limits | {feature: (max(low, threshold), high)}))
     return texts
+
+
+def _between_days(name: str, low: float, high: float) -> str:
+    """Limits between days, as dates that are still inside.
+
+    >>> _between_days("signup", 19722.5, float("inf")), _between_days("signup", 0.5, 19722.5)
+    ('signup from 2024-01-01 on', 'signup from 1970-01-02 to 2023-12-31')
+    """
+    first, last = math.floor(low) + 1 if np.isfinite(low) else None, high
+    if first is None:
+        return f"{name} until {day(math.floor(last))}"
+    if not np.isfinite(last):
+        return f"{name} from {day(first)} on"
+    return f"{name} from {day(first)} to {day(math.floor(last))}"
 
 
 def _short(threshold: float, column: Reals) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+#: A share that is this close to none or to all differs from it by the rounding of sums.
+ROUNDING = 1e-12
+
 
 def percent(share: float) -> str:
     """A share as people write it: whole percent, but never 0 or 100 when it is neither.
 
-    >>> percent(0.338), percent(0.001), percent(0.9999), percent(1.0)
+    >>> percent(0.338), percent(0.001), percent(0.9999), percent(1 - 1e-15)
     ('34 %', '< 1 %', '> 99 %', '100 %')
     >>> percent(-0.021), percent(-0.001)  # a margin can grow
     ('−2 %', '≈ 0 %')
     """
     if share < 0:
         return "≈ 0 %" if share > -0.005 else f"−{percent(-share)}"
-    if 0 < share < 0.005:
+    if ROUNDING < share < 0.005:
         return "< 1 %"
-    if 0.995 < share < 1:
+    if 0.995 < share < 1 - ROUNDING:
         return "> 99 %"
     return f"{share:.0%}".replace("%", " %")
 

@@ -27,17 +27,19 @@
   const panel = document.getElementById("map-panel");
   const live = document.getElementById("map-live");
   const colorBy = document.getElementById("map-color");
+  const scale = document.getElementById("map-scale");
   const legend = [...document.querySelectorAll("[data-cluster]")];
   const pen = canvas.getContext("2d");
   const n = data.rows.length;
   let chosen = null;   // cluster
   let pointed = null;  // place in the sample
+  let column = null;   // colour of a cell, where one column gives the colours
   let box = { width: 0, height: 0, margin: 0, across: 1, up: 1 };
   const overview = [...panel.childNodes];
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  function mix(share) {  // unclear rows orange, clear ones blue
+  function mix(share) {  // unclear rows and high values orange, clear rows and low values blue
     const from = [231, 99, 0], to = [63, 144, 218], t = Math.min(1, share / 100);
     return `rgb(${from.map((v, i) => Math.round(v + t * (to[i] - v))).join(",")})`;
   }
@@ -48,10 +50,48 @@
   }
   function colorOf(i) {
     if (colorBy.value === "label") {
-      return data.known[i] === null ? (dark() ? "#4a505b" : "#c8cacd") : lift(data.labelColors[data.known[i]]);
+      return data.known[i] === null ? grey() : lift(data.labelColors[data.known[i]]);
     }
     if (colorBy.value === "clear") return mix(data.clear[i]);
+    if (column) return column(data.values[i][+colorBy.value]);
     return lift(data.colors[data.cluster[i]]);
+  }
+
+  const grey = () => dark() ? "#4a505b" : "#c8cacd";
+  const told = (value) => typeof value === "number"
+    ? value.toLocaleString("en", { maximumSignificantDigits: Math.abs(value) >= 1000 ? 15 : 4 }) : value;
+
+  // How the values of one column are coloured, and what the colours mean.
+  function columnColors(f) {
+    const cells = data.values.map((row) => row[f]).filter((value) => value !== null);
+    const gap = cells.length < n ? [[grey, "missing"]] : [];
+    if (cells.every((value) => typeof value === "number")) {
+      const sorted = [...new Set(cells)].sort((a, b) => a - b);
+      const rank = new Map(sorted.map((value, at) => [value, (100 * at) / Math.max(1, sorted.length - 1)]));
+      const ends = sorted.length ? [[() => mix(100), `lowest ${told(sorted[0])}`],
+        [() => mix(0), `highest ${told(sorted[sorted.length - 1])}`]] : [];
+      return [(value) => value === null ? grey() : mix(100 - rank.get(value)), [...ends, ...gap]];
+    }
+    const counts = new Map();
+    cells.forEach((value) => counts.set(value, (counts.get(value) ?? 0) + 1));
+    const levels = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, data.levelColors.length);
+    const color = new Map(levels.map((value, at) => [value, data.levelColors[at]]));
+    const others = counts.size > levels.length ? [[grey, "others"]] : [];
+    return [(value) => color.has(value) ? lift(color.get(value)) : grey(),
+      [...levels.map((value) => [() => color.get(value), String(value)]), ...others, ...gap]];
+  }
+
+  function paint() {  // after another choice of colours, or another theme
+    const isColumn = /^\d+$/.test(colorBy.value);
+    const [colors, meaning] = isColumn ? columnColors(+colorBy.value) : [null, []];
+    column = colors;
+    scale.hidden = !isColumn;
+    scale.replaceChildren(...meaning.flatMap(([color, word]) => {
+      const dot = text("span", "", "dot");
+      dot.style.setProperty("--c", color());
+      return [dot, text("span", word)];
+    }));
+    draw();
   }
 
   function measure() {
@@ -159,7 +199,7 @@
     if (data.values && columns) {
       const list = text("dl", "", "facts");
       data.columns.slice(0, columns).forEach((name, f) => {
-        list.append(text("dt", name), text("dd", String(data.values[i][f])));
+        list.append(text("dt", name), text("dd", data.values[i][f] === null ? "missing" : told(data.values[i][f])));
       });
       parts.push(list);
     }
@@ -252,8 +292,8 @@
     document.getElementById("map").scrollIntoView();
     canvas.focus({ preventScroll: true });
   }));
-  colorBy.addEventListener("change", draw);
+  colorBy.addEventListener("change", paint);
   new ResizeObserver(draw).observe(canvas);
-  redraw.push(draw);
+  redraw.push(paint);
   root.dataset.ready = "true";
 })();
