@@ -28,11 +28,14 @@ class Batch(NamedTuple):
         Their row numbers, for objectives that keep something per row.
     moved : Tensor (b, ...) or None
         The same rows after augmentation.
+    partner : Tensor (b, ...) or None
+        For each row another one that should get the same label, after augmentation if there is any.
     """
 
     x: Tensor
     row: Tensor
     moved: Tensor | None = None
+    partner: Tensor | None = None
 
 
 def seeded_generator(*numbers: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -60,6 +63,9 @@ class Batches:
     seed : int
         Of the shuffling and of the augmentation.
     augment : callable (x, generator) -> moved x, optional
+    partners : Tensor (n, m) of row numbers, optional
+        Rows that should get the label of the row, such as its neighbours: one of them, at random,
+        is given out beside it. The row itself makes sense with augmentation.
 
     Examples
     --------
@@ -76,6 +82,7 @@ class Batches:
         drop_last: bool = False,
         seed: int = 0,
         augment: Augment | None = None,
+        partners: Tensor | None = None,
     ) -> None:
         self.images = x.ndim == 4
         # Stored as (n, h, w, c): a gathered batch is then channels-last without another copy.
@@ -84,6 +91,7 @@ class Batches:
         self.drop_last = drop_last
         self.seed = seed
         self.augment = augment
+        self.partners = partners
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -107,7 +115,7 @@ class Batches:
         for step in range(start, self.steps):
             row = order[step * self.batch_size : (step + 1) * self.batch_size]
             x = self._shaped(self.stored[row])
-            yield Batch(x, row, self._moved(x, epoch, step))
+            yield Batch(x, row, self._moved(x, epoch, step), self._partner(row, epoch, step))
 
     def in_order(self, batch_size: int = EVALUATION_ROWS) -> Iterator[Tensor]:
         """Give all rows once, as they are and in their order."""
@@ -121,3 +129,13 @@ class Batches:
         if self.augment is None:
             return None
         return self.augment(x, seeded_generator(self.seed, epoch, step, device=self.device))
+
+    def _partner(self, row: Tensor, epoch: int, step: int) -> Tensor | None:
+        if self.partners is None:
+            return None
+        # Another draw than that of `_moved`, so that a row and its copy move differently.
+        generator = seeded_generator(self.seed, epoch, step, 1, device=self.device)
+        among = self.partners[row]
+        one = torch.randint(among.shape[1], row.shape, generator=generator, device=self.device)
+        x = self._shaped(self.stored[among.gather(1, one[:, None]).squeeze(1)])
+        return x if self.augment is None else self.augment(x, generator)
