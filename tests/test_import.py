@@ -66,7 +66,7 @@ CONTENTS = """
     ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
     DistilRecipe DivergedError DriftWarning InputError MissingDependencyError ModelChangedError
     ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TablePreparation
-    TellError TellRecipe TellWarning UntrustedModelError WorkerError __version__ evaluate
+    TellError TellRecipe TellWarning UntrustedModelError Views WorkerError __version__ evaluate
     explain load network_builder open_source report
 """
 

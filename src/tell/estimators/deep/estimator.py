@@ -77,9 +77,10 @@ class DeepTELL(
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
         no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
     recipe : {"tell", "distil", "paper"} or a recipe object
-        How to train. "tell" takes a start and then minimises `L_rec + λ L_clu` (eq. 15) until
-        the labels settle; "distil" is the start alone, labels without TELL; "paper" is the
-        published procedure. Pass an object, such as `TellRecipe(...)`, to change the details.
+        How to train. "tell" takes a start, lets two views of each row agree and then minimises
+        `L_rec + λ L_clu` (eq. 15) until the labels settle; "distil" is the start alone,
+        labels without TELL; "paper" is the published procedure. Pass an object, such as
+        `TellRecipe(...)`, to change the details.
     start : {"graph", "k-means++", "random"}, array (n,) or (n, n_clusters), or start object
         Instead of the recipe's: where TELL begins. An array holds labels of your own, from 0, -1
         where unknown, or soft assignments.
