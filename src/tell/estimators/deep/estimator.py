@@ -86,8 +86,9 @@ class DeepTELL(
         where unknown, or soft assignments.
     embedding_dim : int
         Length p of the embedding of a named encoder.
-    augment : None, "affine" or callable (x, generator) -> x
-        Movements that must not change the cluster, for tensors (b, c, h, w). Off by default.
+    augment : None, "affine", "crop", "elastic", "flip", "jitter" or callable (x, generator) -> x
+        Movements that must not change the cluster, for tensors (b, c, h, w); several names with
+        commas between. Off by default.
     epochs, n_init : int, optional
         Instead of the recipe's: length of its main stage, and number of runs, of which the one
         with the smallest clustering loss is kept.
