@@ -66,8 +66,8 @@ CONTENTS = """
     ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
     DistilRecipe DivergedError DriftWarning InputError MissingDependencyError ModelChangedError
     ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TablePreparation
-    TellError TellRecipe TellWarning UntrustedModelError WorkerError __version__ choose evaluate
-    explain load network_builder open_source report
+    TellError TellRecipe TellWarning UntrustedModelError Views WorkerError __version__ choose
+    evaluate explain load network_builder open_source report
 """
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
     from tell.estimators.deep.recipes.tell_recipe import TellRecipe
+    from tell.estimators.deep.recipes.views import Views
     from tell.exceptions import (
         ConvergenceWarning,
         DataUnavailableError,
@@ -64,6 +65,7 @@ __all__ = [
     "TellRecipe",
     "TellWarning",
     "UntrustedModelError",
+    "Views",
     "WorkerError",
     "__version__",
     "choose",
@@ -86,6 +88,7 @@ _ELSEWHERE = {
     "Recipe": "tell.estimators.deep.recipes.recipe",
     "TELL": "tell.estimators",
     "TellRecipe": "tell.estimators",
+    "Views": "tell.estimators",
     "TablePreparation": "tell.data.table_preparation",
     "choose": "tell.estimators.choosing",
     "evaluate": "tell.metrics",

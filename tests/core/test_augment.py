@@ -1,11 +1,20 @@
-"""Affine movements on known images."""
+"""Movements on known images."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tell.core.augment import Affine, resolve_augment
+from tell.core.augment import (
+    MOVEMENTS,
+    Affine,
+    Compose,
+    Crop,
+    Elastic,
+    Flip,
+    Jitter,
+    resolve_augment,
+)
 from tell.exceptions import ParameterError
 
 
@@ -49,3 +58,63 @@ def test_options_resolve_or_are_named() -> None:
         resolve_augment("affine", (64,))
     with pytest.raises(ParameterError, match="augment='cutout'"):
         resolve_augment("cutout", (1, 8, 8))
+    assert isinstance(resolve_augment("crop,flip", (3, 8, 8)), Compose)
+    with pytest.raises(ParameterError, match="augment='crop,cutout'"):
+        resolve_augment("crop,cutout", (1, 8, 8))
+
+
+@pytest.mark.parametrize("movement", [make() for make in MOVEMENTS.values()], ids=repr)
+@pytest.mark.parametrize("shape", [(1, 9, 7), (3, 8, 8)])
+def test_every_movement_is_seeded_and_changes_each_image_in_its_own_way(movement, shape) -> None:
+    x = torch.rand(1, *shape).repeat(20, 1, 1, 1)
+    moved = movement(x, seeded())
+    assert moved.shape == x.shape
+    assert moved.dtype == x.dtype
+    assert torch.equal(moved, movement(x, seeded()))
+    assert moved.flatten(1).unique(dim=0).shape[0] > 1
+    assert 0 <= moved.min() <= moved.max() <= 1 + 1e-6
+    assert movement(x.double(), seeded()).dtype == torch.float64
+
+
+def test_a_crop_shows_a_part_of_the_image_in_order() -> None:
+    ramp = torch.linspace(0, 1, 21).expand(50, 1, 21, 21)
+    moved = Crop(least=0.5)(ramp, seeded())
+    assert bool((moved.diff(dim=3) >= -1e-6).all())  # still from left to right
+    shown = moved[:, 0, 0, -1] - moved[:, 0, 0, 0]
+    assert 0.45 < shown.min() < 0.6
+    assert 0.9 < shown.max() <= 1.0 + 1e-6
+
+
+def test_bending_moves_pixels_by_the_share_of_the_side() -> None:
+    ramp = torch.linspace(0, 1, 41).expand(100, 1, 41, 41)
+    way = (Elastic(strength=0.02)(ramp, seeded()) - ramp)[:, :, 10:30, 10:30]
+    assert 0.01 < way.std() < 0.03
+    torch.testing.assert_close(Elastic(strength=0)(ramp, seeded()), ramp)
+
+
+def test_half_of_the_images_are_mirrored() -> None:
+    x = torch.arange(4.0).expand(400, 1, 1, 4)
+    moved = Flip()(x, seeded())
+    mirrored = (moved == x.flip(3)).all(dim=(1, 2, 3))
+    assert bool((mirrored | (moved == x).all(dim=(1, 2, 3))).all())
+    assert 150 < int(mirrored.sum()) < 250
+
+
+def test_light_by_hand() -> None:
+    x = torch.tensor([0.2, 0.4]).reshape(1, 1, 1, 2)
+    factor = 1 + 0.5 * float(2 * torch.rand(3, 1, 1, 1, 1, generator=seeded())[0] - 1)
+    bright = Jitter(brightness=0.5, contrast=0, saturation=0)(x, seeded())
+    torch.testing.assert_close(bright, x * factor)
+    colour = torch.tensor([0.9, 0.1, 0.2]).reshape(1, 3, 1, 1)
+    still = Jitter(0, 0, 0)(colour, seeded())
+    torch.testing.assert_close(still, colour)
+    moved = Jitter(0, 0, saturation=0.9)(colour, seeded())
+    assert moved.mean().item() == pytest.approx(0.4, abs=1e-5)  # only how far from grey
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Crop(0.0), lambda: Elastic(-1.0), lambda: Elastic(cells=1)]
+)
+def test_bad_amounts_are_named(make) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        make()

@@ -35,6 +35,24 @@ def test_epochs_can_be_entered_anywhere() -> None:
     assert not torch.equal(whole[0].row, next(rows.epoch(1)).row)
 
 
+def test_every_row_has_one_of_its_partners_beside_it() -> None:
+    x = torch.arange(20.0)[:, None]
+    partners = (torch.arange(20)[:, None] + torch.tensor([1, 2])) % 20
+    rows = Batches(x, 5, seed=1, partners=partners)
+    steps = [(b.partner[:, 0] - b.x[:, 0]) % 20 for b in rows.epoch(0)]
+    assert set(torch.cat(steps).tolist()) == {1.0, 2.0}  # now one, now the other
+    again = [b.partner for b in rows.epoch(0, start=2)]
+    assert torch.equal(again[0], list(rows.epoch(0))[2].partner)
+    assert next(Batches(x, 5).epoch(0)).partner is None
+
+
+def test_a_copy_of_a_row_moves_otherwise_than_the_row() -> None:
+    x = torch.rand(6, 1, 8, 8)
+    batch = next(Batches(x, 6, augment=Affine(), partners=torch.arange(6)[:, None]).epoch(0))
+    assert not torch.equal(batch.moved, batch.partner)
+    assert not torch.equal(batch.x, batch.partner)
+
+
 def test_images_come_channels_last_with_their_values() -> None:
     x = torch.rand(6, 3, 4, 5)
     batch = next(Batches(x, 6).epoch(0))

@@ -388,7 +388,7 @@ KILLED = """
     import tell.estimators.deep.training as deep_run
     from tell.core.loop import Hook
     from tell.estimators.deep.estimator import DeepTELL
-    from tell.estimators import GraphStart, KMeansStart, PaperRecipe, TellRecipe
+    from tell.estimators import GraphStart, KMeansStart, PaperRecipe, TellRecipe, Views
 
     deep_run.CHECKPOINT_SECONDS = 0
 
@@ -404,10 +404,11 @@ KILLED = """
     start = GraphStart(epochs=1, layout_epochs=5, distil_steps=2, batch_size=64)
     recipe = {
         "paper": PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64),
-        "tell": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64),
+        "tell": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64,
+                           views=Views(epochs=2)),
         "k-means++": TellRecipe(epochs=1, n_init=2, start=KMeansStart(epochs=1), batch_size=64),
     }[sys.argv[2]]
-    for number, kill_after in enumerate([0, 1, 3, 4, 0]):
+    for number, kill_after in enumerate([0, 1, 3, 2, 4, 0]):
         child = os.fork()
         if child == 0:
             place = Path(sys.argv[1])
@@ -426,7 +427,7 @@ def test_killed_fit_goes_on_to_the_very_same_model(recipe: str, tmp_path: Path) 
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(KILLED))
     output = subprocess.check_output([sys.executable, script, tmp_path, recipe], text=True)
-    assert output.split() == ["0", "-9", "-9", "-9", "0"]
+    assert output.split() == ["0", "-9", "-9", "-9", "-9", "0"]
     whole, killed = (np.load(tmp_path / f"{name}.npz") for name in ("whole", "killed"))
     for name in whole.files:
         assert np.array_equal(whole[name], killed[name]), name

@@ -30,6 +30,7 @@ from tell.estimators.deep.recipes.kmeans import KMeansStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
 from tell.estimators.deep.recipes.tell_recipe import RELATIVE_WEIGHT, TellRecipe
+from tell.estimators.deep.recipes.views import Views
 from tell.exceptions import InputError, ModelFileError, ParameterError, UntrustedModelError
 from tell.metrics import accuracy
 from tell.persistence import read_model, write_model
@@ -38,7 +39,7 @@ DIGITS = load_digits()
 WINE = load_wine()
 IMAGES = DIGITS.images[:120]
 QUICK_START = GraphStart(epochs=1, layout_epochs=5, distil_steps=2)
-QUICK = TellRecipe(epochs=1, start=QUICK_START)
+QUICK = TellRecipe(epochs=1, start=QUICK_START, views=Views(epochs=1))
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
 
 
@@ -136,7 +137,7 @@ def test_bad_options_of_the_recipe_are_named(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("start", "stages"),
     [
-        (QUICK_START, ["distil", "refine", "tell"]),
+        (QUICK_START, ["distil", "refine", "views", "tell"]),
         (KMeansStart(epochs=2), ["reconstruct", "tell"]),
         ("random", ["tell"]),
     ],
@@ -200,7 +201,7 @@ def test_without_a_decoder_only_the_centres_move() -> None:
 
     class Watch(Hook):
         def on_epoch_end(self, loop: Loop, record: dict[str, Any]) -> None:
-            if record["stage"] == "refine":
+            if record["stage"] == "views":
                 seen.append(loop.objective.encoder[0][1].weight.detach().clone())
 
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
@@ -312,7 +313,7 @@ def test_a_file_may_not_name_just_any_class(tmp_path: Path) -> None:
     "recipe",
     [
         QUICK,
-        TellRecipe(epochs=1, weight=0.2, start=KMeansStart(epochs=1)),
+        TellRecipe(epochs=1, weight=0.2, start=KMeansStart(epochs=1), views=None),
         TellRecipe(epochs=1, start=LabelStart(labels=np.arange(120) % 3, distil_steps=2)),
         DistilRecipe(epochs=1, start=QUICK_START),
         PaperRecipe(epochs=1, n_init=1),

@@ -134,11 +134,21 @@ def test_an_interrupted_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(list(tmp_path.rglob("*.part"))) == 0
 
 
-def test_what_needs_a_file_says_so_and_is_tried_again(tmp_path: Path) -> None:
+def test_all_columns_of_table_4_are_filled_from_one_training_of_iic(tmp_path: Path) -> None:
     assert tell("table4", "--out", tmp_path, "--quiet").exit_code == 0
     text = (tmp_path / "smoke" / "tables" / "table4.md").read_text()
-    assert "k-means (IIC), TELL-TwoStage (IIC)" in text
-    assert "pass --features file.npz" in text
+    assert "k-means†" in text
+    assert "not run" not in text
+    (features,) = (tmp_path / "smoke" / "features").iterdir()
+    assert "iic" in features.name
+    assert np.load(features)["X"].shape == (120, 300)
+    (tmp_path / "smoke" / "mnist.jsonl").unlink()
+    made = features.stat().st_mtime_ns
+    assert tell("table4", "--out", tmp_path, "--quiet", "--only", "iic").exit_code == 0
+    assert features.stat().st_mtime_ns == made  # trained once
+
+
+def test_a_file_of_features_that_is_none_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "wrong.npz", A=np.zeros(3))
     refused = tell("table4", "--out", tmp_path, "--features", tmp_path / "wrong.npz")
     assert refused.exit_code == 2
@@ -147,12 +157,12 @@ def test_what_needs_a_file_says_so_and_is_tried_again(tmp_path: Path) -> None:
 
 def test_features_of_another_file_are_clustered_anew(tmp_path: Path) -> None:
     X, y = load_digits(return_X_y=True)
-    words = ("table4", "--out", tmp_path, "--quiet", "--only", "mnist/kmeans-given/", "--features")
+    words = ("table4", "--out", tmp_path, "--quiet", "--only", "mnist/kmeans-iic/", "--features")
     files = [tmp_path / "a.npz", tmp_path / "b.npz"]
     for file, columns in zip(files, (X[:140, ::4], X[:140, 30:34]), strict=True):
         np.savez(file, X=columns, y=y[:140])
     spec = load_spec("table4")
-    run = running.plan([spec], SMOKE, ["mnist/kmeans-given/"])[0]
+    run = running.plan([spec], SMOKE, ["mnist/kmeans-iic/"])[0]
     found = []
     for file in (files[0], files[1], files[1]):
         assert tell(*words, file).exit_code == 0

@@ -26,7 +26,7 @@ def test_every_cell_names_a_known_method_and_set(name: str) -> None:
             assert datasets.is_name(column.data)
             assert runs
             assert runs[0].method.estimator in {*names(), "tell", "deep-tell"}
-            assert runs[0].method.features in {"raw", "fcn", "cnn", "given"}
+            assert runs[0].method.features in {"raw", "fcn", "cnn", "iic"}
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if load_spec(name).kind == "scores"])

@@ -196,7 +196,7 @@ Recipe = Annotated[
     typer.Option(
         "--recipe",
         metavar="tell|distil|paper",
-        help="With --deep: a start and then the paper's objective, the start alone, or the "
+        help="With --deep: a start, views and the paper's objective, the start alone, or the "
         "published procedure.",
         rich_help_panel=_MODEL,
         show_default="tell",

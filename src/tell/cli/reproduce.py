@@ -61,7 +61,7 @@ def command(
         typer.Option(
             "--features",
             metavar="FILE.npz",
-            help="Features X and classes y of another network, for table 4.",
+            help="Features X, classes y of another network, instead of IIC's in table 4.",
             show_default=False,
         ),
     ] = None,

@@ -42,8 +42,8 @@ def command(
         Literal["stop", "skip"],
         typer.Option(
             "--on-error",
-            help="What to do about a line that cannot be used: stop, with the rows above it learned "
-            "and saved, or skip and count it. For standard input and JSON lines.",
+            help="What to do about a line that cannot be used: stop, with the rows above it "
+            "learned and saved, or skip and count it. For standard input and JSON lines.",
             rich_help_panel="Data",
         ),
     ] = "stop",

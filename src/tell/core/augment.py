@@ -1,8 +1,12 @@
-"""Small random movements of images, for whole batches at once."""
+"""Small random movements of images, for whole batches at once.
+
+A movement is a callable (images (b, c, h, w), generator) -> images; `Compose` joins several.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
@@ -67,22 +71,188 @@ class Affine:
         return torch.stack([top, bottom], dim=1).to(x.dtype)
 
 
+class Crop:
+    """Cut a window out of every image and bring it back to the full size.
+
+    Parameters
+    ----------
+    least : float
+        Sides of the window are uniform between this share of the image's and all of it.
+
+    Examples
+    --------
+    >>> images = torch.rand(2, 3, 8, 8)
+    >>> Crop(least=1.0)(images, torch.Generator()).allclose(images, atol=1e-6)
+    True
+    """
+
+    def __init__(self, least: float = 0.6) -> None:
+        _check(0 < least <= 1, "least", "above 0 and at most 1", least)
+        self.least = least
+
+    def __repr__(self) -> str:
+        return f"Crop(least={self.least})"
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the windows of the images (b, c, h, w)."""
+        uniform = torch.rand(3, len(x), generator=generator, device=x.device)
+        side = self.least + (1 - self.least) * uniform[0]
+        # In a grid that spans [-1, 1] such a window fits with its middle within ±(1 - side).
+        right, down = (1 - side) * (2 * uniform[1:] - 1)
+        zero = torch.zeros_like(side)
+        rows = [torch.stack([side, zero, right], 1), torch.stack([zero, side, down], 1)]
+        grid = F.affine_grid(torch.stack(rows, 1).to(x.dtype), list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+
+
+class Elastic:
+    """Bend every image: neighbouring pixels move alike, far ones do not.
+
+    Parameters
+    ----------
+    strength : float
+        Standard deviation of the way of a pixel, as a share of the side.
+    cells : int
+        Ways are drawn on a grid of so many points a side and are smooth between them.
+
+    Examples
+    --------
+    >>> images = torch.rand(2, 1, 8, 8)
+    >>> Elastic()(images, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 1, 8, 8])
+    """
+
+    def __init__(self, strength: float = 0.03, cells: int = 4) -> None:
+        _check(strength >= 0, "strength", "at least 0", strength)
+        _check(cells >= 2, "cells", "at least 2", cells)
+        self.strength = strength
+        self.cells = cells
+
+    def __repr__(self) -> str:
+        return f"Elastic(strength={self.strength}, cells={self.cells})"
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the bent images (b, c, h, w); what was outside is zero."""
+        shape = (len(x), 2, self.cells, self.cells)
+        coarse = torch.randn(shape, generator=generator, device=x.device, dtype=x.dtype)
+        way = F.interpolate(coarse, x.shape[2:], mode="bicubic", align_corners=True)
+        still = torch.eye(2, 3, device=x.device, dtype=x.dtype).expand(len(x), 2, 3)
+        grid = F.affine_grid(still, list(x.shape), align_corners=False)
+        grid = grid + 2 * self.strength * way.permute(0, 2, 3, 1)
+        return F.grid_sample(x, grid, padding_mode="zeros", align_corners=False)
+
+
+class Flip:
+    """Mirror images, left to right, with an even chance: for photographs, not for writing.
+
+    >>> Flip()(torch.tensor([[[[1.0, 2.0]]]]), torch.Generator().manual_seed(0)).tolist()
+    [[[[2.0, 1.0]]]]
+    """
+
+    def __repr__(self) -> str:
+        return "Flip()"
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the images (b, c, h, w), some of them mirrored."""
+        mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
+        return torch.where(mirrored, x.flip(3), x)
+
+
+class Jitter:
+    """Change brightness, contrast and, of colour images, saturation; values stay in [0, 1].
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : float
+        Factors are uniform in 1 ± this, one of each for every image.
+
+    Examples
+    --------
+    >>> grey = torch.full((1, 3, 2, 2), 0.5)
+    >>> Jitter(brightness=0, contrast=0.9)(grey, torch.Generator()).allclose(grey)
+    True
+    """
+
+    def __init__(
+        self, brightness: float = 0.4, contrast: float = 0.4, saturation: float = 0.4
+    ) -> None:
+        self.brightness = brightness
+        self.contrast = contrast
+        self.saturation = saturation
+
+    def __repr__(self) -> str:
+        return (
+            f"Jitter(brightness={self.brightness}, contrast={self.contrast}, "
+            f"saturation={self.saturation})"
+        )
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the images (b, c, h, w) in other light."""
+        uniform = 2 * torch.rand(3, len(x), 1, 1, 1, generator=generator, device=x.device) - 1
+        x = x * (1 + self.brightness * uniform[0])
+        mean = x.mean((1, 2, 3), keepdim=True)
+        x = torch.lerp(mean, x, (1 + self.contrast * uniform[1]).to(x.dtype))
+        if x.shape[1] == 3:
+            grey = x.mean(1, keepdim=True).expand_as(x)
+            x = torch.lerp(grey, x, (1 + self.saturation * uniform[2]).to(x.dtype))
+        return x.clamp(0, 1)
+
+
+class Compose:
+    """Several movements, one after another.
+
+    >>> Compose([Crop(0.8), Flip()])
+    Compose([Crop(least=0.8), Flip()])
+    """
+
+    def __init__(self, movements: Sequence[Augment]) -> None:
+        self.movements = list(movements)
+
+    def __repr__(self) -> str:
+        return f"Compose({self.movements})"
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the images after all movements."""
+        for move in self.movements:
+            x = move(x, generator)
+        return x
+
+
+MOVEMENTS: dict[str, Callable[[], Augment]] = {
+    "affine": Affine,
+    "crop": Crop,
+    "elastic": Elastic,
+    "flip": Flip,
+    "jitter": Jitter,
+}
+
+
 def resolve_augment(augment: str | Augment | None, shape: tuple[int, ...]) -> Augment | None:
     """Turn the option `augment` into a callable (x, generator) -> x, or None.
 
     >>> resolve_augment("affine", (1, 8, 8))
     Affine(degrees=10.0, shift=0.1, scale=0.1, shear=0.0)
+    >>> resolve_augment("crop, flip", (3, 32, 32))
+    Compose([Crop(least=0.6), Flip()])
     """
     if augment is None or callable(augment):
         return augment
-    if augment != "affine":
+    names = [name.strip() for name in augment.split(",")] if isinstance(augment, str) else [""]
+    if not set(names) <= MOVEMENTS.keys():
+        known = ", ".join(map(repr, MOVEMENTS))
         raise ParameterError(
-            f"augment={augment!r} must be None, 'affine' or a callable (x, generator) -> x; "
-            "pass one of these"
+            f"augment={augment!r} must be None, names among {known} with commas between, or a "
+            "callable (x, generator) -> x; pass one of these"
         )
     if len(shape) != 3:
         raise ParameterError(
-            f"augment='affine' needs images (n, h, w) or (n, c, h, w), got rows of shape {shape}; "
-            "reshape X or pass a callable"
+            f"augment={augment!r} needs images (n, h, w) or (n, c, h, w), got rows of shape "
+            f"{shape}; reshape X or pass a callable"
         )
-    return Affine()
+    movements = [MOVEMENTS[name]() for name in names]
+    return movements[0] if len(movements) == 1 else Compose(movements)
+
+
+def _check(good: bool, name: str, rule: str, value: float) -> None:
+    if not good:
+        raise ParameterError(f"{name} must be {rule}, got {value}")

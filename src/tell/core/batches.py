@@ -28,11 +28,14 @@ class Batch(NamedTuple):
         Their row numbers, for objectives that keep something per row; (0,) where they have none.
     moved : Tensor (b, ...) or None
         The same rows after augmentation.
+    partner : Tensor (b, ...) or None
+        For each row another one that should get the same label, after augmentation if there is any.
     """
 
     x: Tensor
     row: Tensor
     moved: Tensor | None = None
+    partner: Tensor | None = None
 
 
 def seeded_generator(*numbers: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -63,6 +66,9 @@ class Batches:
     share : (int, int)
         Number and count of the processes that train together: (1, 2) gives out every other row, in
         batches of half the size.
+    partners : Tensor (n, m) of row numbers, optional
+        Rows that should get the label of the row, such as its neighbours: one of them, at random,
+        is given out beside it. The row itself makes sense with augmentation.
 
     Examples
     --------
@@ -80,6 +86,7 @@ class Batches:
         seed: int = 0,
         augment: Augment | None = None,
         share: tuple[int, int] = (0, 1),
+        partners: Tensor | None = None,
     ) -> None:
         self.images = x.ndim == 4
         self.stored = self._as_stored(x)
@@ -88,6 +95,7 @@ class Batches:
         self.drop_last = drop_last
         self.seed = seed
         self.augment = augment
+        self.partners = partners
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -118,7 +126,7 @@ class Batches:
         for step in range(start, self.steps):
             row = order[step * self.batch_size : (step + 1) * self.batch_size]
             x = self._shaped(self.stored[row])
-            yield Batch(x, row, self._moved(x, epoch, step))
+            yield Batch(x, row, self._moved(x, epoch, step), self._partner(row, epoch, step))
 
     def in_order(self, batch_size: int = EVALUATION_ROWS) -> Iterator[Tensor]:
         """Give all rows once, as they are and in their order."""
@@ -136,3 +144,13 @@ class Batches:
         if self.augment is None:
             return None
         return self.augment(x, seeded_generator(self.seed, epoch, step, device=self.device))
+
+    def _partner(self, row: Tensor, epoch: int, step: int) -> Tensor | None:
+        if self.partners is None:
+            return None
+        # Another draw than that of `_moved`, so that a row and its copy move differently.
+        generator = seeded_generator(self.seed, epoch, step, 1, device=self.device)
+        among = self.partners[row]
+        one = torch.randint(among.shape[1], row.shape, generator=generator, device=self.device)
+        x = self._shaped(self.stored[among.gather(1, one[:, None]).squeeze(1)])
+        return x if self.augment is None else self.augment(x, generator)

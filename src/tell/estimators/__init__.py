@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
     from tell.estimators.deep.recipes.tell_recipe import TellRecipe
+    from tell.estimators.deep.recipes.views import Views
 
 __all__ = [
     "TELL",
@@ -40,6 +41,7 @@ __all__ = [
     "Stage",
     "Task",
     "TellRecipe",
+    "Views",
     "load",
     "network_builder",
 ]
@@ -56,6 +58,7 @@ _DEEP = {
     "Stage": "tell.estimators.deep.recipes.recipe",
     "Task": "tell.estimators.deep.recipes.recipe",
     "TellRecipe": "tell.estimators.deep.recipes.tell_recipe",
+    "Views": "tell.estimators.deep.recipes.views",
 }
 _KINDS = ("TELL", "DeepTELL", adapter.KIND)
 

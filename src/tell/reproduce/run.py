@@ -32,7 +32,14 @@ from tell.reproduce.results import (
     write_result,
 )
 from tell.reproduce.spec import Run, Scale, Spec
-from tell.reproduce.workspace import BATCH, Inputs, Workspace, feature_file, pretraining_file
+from tell.reproduce.workspace import (
+    BATCH,
+    Inputs,
+    Workspace,
+    feature_file,
+    feature_seed,
+    pretraining_file,
+)
 
 Watch = Callable[[Run, int, int, Result], None]
 
@@ -117,9 +124,9 @@ def _makes(workspace: Workspace, run: Run) -> tuple[str, int] | None:
     """The data and seed of an autoencoder that a run may have to train and shares with others."""
     estimator, network = run.method.estimator, run.method.features
     deep = estimator in METHODS and issubclass(METHODS[estimator].build, DeepClusterer)
-    learned = network in run.scale.feature_epochs
+    learned = network in run.scale.feature_epochs and not workspace.sees_given(run)
     if deep or (learned and not feature_file(workspace.folder, run).exists()):
-        return run.data, run.seed
+        return run.data, feature_seed(run)
     return None
 
 
@@ -129,8 +136,7 @@ def _is_open(run: Run, result: Result, workspace: Workspace, *, retry: bool) -> 
 
 
 def _saw_others(run: Run, result: Result, workspace: Workspace) -> bool:
-    given = run.method.features == "given" and workspace.given is not None
-    return given and result.facts.get("features") != workspace.given_digest
+    return workspace.sees_given(run) and result.facts.get("features") != workspace.given_digest
 
 
 def execute(run: Run, workspace: Workspace) -> Result:
@@ -142,7 +148,7 @@ def execute(run: Run, workspace: Workspace) -> Result:
     except DataUnavailableError as error:
         return Result("unavailable", reason=_one_line(error), facts=facts)
     facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
-    if run.method.features == "given":
+    if workspace.sees_given(run):
         facts["features"] = workspace.given_digest
     begun = time.perf_counter()
     try:

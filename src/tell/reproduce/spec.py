@@ -40,7 +40,9 @@ class Scale:
     seeds : int
         Runs per method, where the table does not say otherwise.
     feature_epochs : dict
-        Of the autoencoder that features come from, by network.
+        Of the network that features come from, by its name.
+    iic_width : int
+        Channels of the first layer of IIC's network.
     online_rows : int
         Rows that are known before the others arrive (the † rows of table 4).
     descent_steps : int
@@ -55,6 +57,7 @@ class Scale:
     about: str
     seeds: int
     feature_epochs: dict[str, int]
+    iic_width: int
     online_rows: int
     descent_steps: int
     data: str | None = None
@@ -97,6 +100,8 @@ class Run:
         settings = [self.data, asdict(self.method), self.seed, self.scale.data, self.scale.rows]
         if self.method.features in self.scale.feature_epochs:
             settings.append(self.scale.feature_epochs[self.method.features])
+        if self.method.features == "iic":
+            settings.append(self.scale.iic_width)
         if self.method.protocol == "online":
             settings.append(self.scale.online_rows)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]

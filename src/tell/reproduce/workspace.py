@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tell.baselines.iic import iic_features
 from tell.baselines.pretraining import HIDDEN, PRETRAINING_RATE, autoencoder_features
 from tell.core.autoencoder import channels_last_, convolutional
 from tell.core.batches import Batches
@@ -22,7 +23,7 @@ from tell.core.loop import Loop
 from tell.core.objective import Reconstruction
 from tell.core.schedule import one_cycle_rate
 from tell.data import datasets
-from tell.exceptions import DataUnavailableError, InputError
+from tell.exceptions import InputError
 from tell.reproduce.recording import Recorder
 from tell.reproduce.results import read_arrays, write_arrays
 from tell.reproduce.spec import Run
@@ -54,7 +55,7 @@ class Workspace:
     ----------
     folder : of all results
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
-    given : file with features X (n, d) and classes y (n,), for table 4
+    given : file with features X (n, d) and classes y (n,), instead of IIC's in table 4
     visible : whether training shows a progress bar
     """
 
@@ -65,8 +66,8 @@ class Workspace:
 
     def inputs(self, run: Run) -> Inputs:
         """Load what a run sees; features are learned when first needed and then kept."""
-        if run.method.features == "given":
-            return self._given(run)
+        if self.sees_given(run):
+            return Inputs(*self.given_rows, datasets.describe(run.data).classes)
         pixels = self._pixels(run)
         if run.method.features == "raw":
             return pixels
@@ -101,19 +102,27 @@ class Workspace:
         wanted = run.method.snapshots and run.seed == 0
         snapshots = file.with_suffix(".snapshots.npz") if wanted else None
         x = torch.from_numpy(pixels.X)
-        recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
         checkpoint = file.with_suffix(".checkpoint")
+        if run.method.features == "iic":
+            z = iic_features(
+                x,
+                pixels.n_clusters,
+                epochs=epochs,
+                seed=feature_seed(run),
+                width=run.scale.iic_width,
+                checkpoint=checkpoint,
+                visible=self.visible,
+            )
+            checkpoint.unlink(missing_ok=True)
+            return z.numpy()
+        recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
         z = convolutional_features(x, epochs, run.seed, recorder, checkpoint, visible=self.visible)
         checkpoint.unlink(missing_ok=True)
         return z.numpy()
 
-    def _given(self, run: Run) -> Inputs:
-        if self.given is None:
-            raise DataUnavailableError(
-                "features of another network must come in a file; pass --features file.npz with "
-                "arrays X (70000, d) and y (70000,), training rows first"
-            )
-        return Inputs(*self.given_rows, datasets.describe(run.data).classes)
+    def sees_given(self, run: Run) -> bool:
+        """Whether the file of features takes the place of IIC's."""
+        return run.method.features == "iic" and self.given is not None
 
     @cached_property
     def given_rows(self) -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -138,11 +147,16 @@ class Workspace:
 
 
 def feature_file(folder: Path, run: Run) -> Path:
-    """Where the features of a run's autoencoder are kept."""
+    """Where the features of a run's network are kept."""
     network = run.method.features
     epochs = run.scale.feature_epochs[network]
-    name = f"{run.data}-{network}-{epochs}-epochs-seed-{run.seed}.npz"
+    name = f"{run.data}-{network}-{epochs}-epochs-seed-{feature_seed(run)}.npz"
     return folder / run.scale.name / "features" / name
+
+
+def feature_seed(run: Run) -> int:
+    """The seed of the network behind a run's features: IIC is trained once, as in the paper."""
+    return 0 if run.method.features == "iic" else run.seed
 
 
 def pretraining_file(folder: Path, run: Run, epochs: int, hidden: Sequence[int] = HIDDEN) -> Path:

@@ -84,16 +84,18 @@ class DeepTELL(
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
         no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
     recipe : {"tell", "distil", "paper"} or a recipe object
-        How to train. "tell" takes a start and then minimises `L_rec + λ L_clu` (eq. 15) until
-        the labels settle; "distil" is the start alone, labels without TELL; "paper" is the
-        published procedure. Pass an object, such as `TellRecipe(...)`, to change the details.
+        How to train. "tell" takes a start, lets two views of each row agree and then minimises
+        `L_rec + λ L_clu` (eq. 15) until the labels settle; "distil" is the start alone,
+        labels without TELL; "paper" is the published procedure. Pass an object, such as
+        `TellRecipe(...)`, to change the details.
     start : {"graph", "k-means++", "random"}, array (n,) or (n, n_clusters), or start object
         Instead of the recipe's: where TELL begins. An array holds labels of your own, from 0, -1
         where unknown, or soft assignments.
     embedding_dim : int
         Length p of the embedding of a named encoder.
-    augment : None, "affine" or callable (x, generator) -> x
-        Movements that must not change the cluster, for tensors (b, c, h, w). Off by default.
+    augment : None, "affine", "crop", "elastic", "flip", "jitter" or callable (x, generator) -> x
+        Movements that must not change the cluster, for tensors (b, c, h, w); several names with
+        commas between. Off by default.
     epochs, n_init : int, optional
         Instead of the recipe's: length of its main stage, and number of runs, of which the one
         with the smallest clustering loss is kept.

@@ -21,9 +21,10 @@ from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.estimators.deep.recipes.start import Start
 from tell.estimators.deep.recipes.starts import STARTS
+from tell.estimators.deep.recipes.views import Views
 from tell.exceptions import ModelFileError, ParameterError
 
-PARTS: dict[str, type] = {**RECIPES, **STARTS, LabelStart.name: LabelStart}
+PARTS: dict[str, type] = {**RECIPES, **STARTS, LabelStart.name: LabelStart, Views.name: Views}
 
 
 def describe_recipe(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -39,7 +40,7 @@ def describe_recipe(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _described(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(value, Recipe | Start):
+    if isinstance(value, Recipe | Start | Views):
         options = {
             field.name: _described(getattr(value, field.name), f"{place}.{field.name}", tensors)
             for field in fields(value)

@@ -13,6 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn, optim
@@ -135,6 +136,8 @@ class DistilledStart(Start):
     temperature: float = 0.2
     memory: float = 0.7
     distil_steps: int = 150
+
+    takes_views: ClassVar[bool] = True
 
     @abstractmethod
     def partition(self, task: Task) -> Tensor:

@@ -14,14 +14,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tell.core.batches import Batches
+from tell.core.batches import Batches, seeded_generator
 from tell.core.layer import unit
 from tell.core.objective import PAPER_WEIGHT
-from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
 
 BATCHES_OF_FEW_ROWS = 30
 SMALLEST_BATCH = 32
+MEASURED_ROWS = 10_000  # for the variance
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Start(ABC):
     tell_epochs: ClassVar[int] = 4
     # λ, where it does not follow from the reconstruction that the start has learned.
     tell_weight: ClassVar[float | None] = None
+    # Whether its partition is good enough for two views of a row to be told by it.
+    takes_views: ClassVar[bool] = False
 
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute, once per fit, what all its runs need."""
@@ -44,7 +46,7 @@ class Start(ABC):
 
     def place_centers(self, task: Task) -> None:
         """Put the centres where eq. 15 shall begin: the mean directions of their rows."""
-        to_mean_directions(task.model, task.x)
+        to_mean_directions(task)
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ class RandomStart(Start):
 
 
 @torch.no_grad()
-def to_mean_directions(model: DeepModel, x: Tensor) -> None:
+def to_mean_directions(task: Task) -> None:
     """Move every centre to the mean direction of its rows; one without rows stays."""
-    z = model.embed(x)
+    model = task.model
+    z = model.embed(task.x)
     sums = torch.zeros_like(model.layer.weight)
     sums.index_add_(0, model.assign(z).labels, z)
     there = sums.norm(dim=1, keepdim=True) > 0
@@ -84,3 +87,14 @@ def batches_in_memory(task: Task, batch_size: int) -> Batches:
 def batch_rows(task: Task, most: int) -> int:
     """Rows of a batch: of few rows smaller ones, so that there are some."""
     return min(most, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+
+
+def variance(x: Tensor) -> float:
+    """Return the mean variance of a pixel or column: `L_rec` of the best constant decoder.
+
+    >>> variance(torch.tensor([[0.0, 1.0], [2.0, 1.0]]))
+    0.5
+    """
+    order = torch.randperm(len(x), generator=seeded_generator(0))[:MEASURED_ROWS]
+    rows = x[order.to(x.device)].flatten(1)
+    return float(rows.double().var(dim=0, correction=0).mean())

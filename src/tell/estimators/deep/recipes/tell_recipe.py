@@ -1,30 +1,30 @@
-"""The default recipe: a start, and then TELL, which is eq. 15 until the labels settle."""
+"""The default recipe: a start, two views of each row, then TELL: eq. 15 until labels settle."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn, optim
 
-from tell.core.batches import Batches, seeded_generator
+from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import PAPER_WEIGHT, Clustering
 from tell.core.schedule import ALTERNATIONS, Alternation, Always, PartOf, cosine_to
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
-from tell.estimators.deep.recipes.start import batch_rows
+from tell.estimators.deep.recipes.start import batch_rows, to_mean_directions, variance
 from tell.estimators.deep.recipes.starts import resolve_start
+from tell.estimators.deep.recipes.views import AUTO, Views, resolve_views
 from tell.exceptions import ParameterError
 
 # λ: a row at squared distance 1 from its centre weighs 1.5 times the error of a decoder that knows
 # nothing but the mean row. By the rows alone, so that `L_clu` of all runs can be compared.
 RELATIVE_WEIGHT = 1.5
-MEASURED_ROWS = 10_000  # for the variance
 LEAST_STEPS = 450  # of the descent, where few rows would give fewer
 GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
@@ -34,7 +34,7 @@ SETTLED_LABELS = "settled"
 
 @dataclass(frozen=True)
 class TellRecipe(Recipe):
-    """A start that finds the basin, then `L_rec + λ L_clu` (eq. 15) until the labels settle.
+    """A start that finds the basin, views, then `L_rec + λ L_clu` (eq. 15) until labels settle.
 
     The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
     at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again.
@@ -61,6 +61,11 @@ class TellRecipe(Recipe):
         Who feels the clustering loss: both in every step, or centres and encoder in turn.
     normalize_gradient : bool
         Scale each centre's gradient to 10 % of its length, as the paper does.
+    views : "auto", Views or None
+        What the networks learn between the start and eq. 15: two views of a row pay the same
+        attention to the centres. "auto" is `Views()` after a graph or labels, if a row has other
+        views: its neighbours in the start's graph, or moved copies where there is augmentation.
+        None goes straight to eq. 15.
 
     Notes
     -----
@@ -81,11 +86,13 @@ class TellRecipe(Recipe):
     weight: float | None = None
     alternation: str = "always"
     normalize_gradient: bool = True
+    views: Any = AUTO
 
     name: ClassVar[str] = "tell"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", resolve_start(self.start))
+        object.__setattr__(self, "views", resolve_views(self.views))
         if self.alternation not in ALTERNATIONS:
             allowed = ", ".join(map(repr, ALTERNATIONS))
             raise ParameterError(
@@ -104,30 +111,33 @@ class TellRecipe(Recipe):
         return ClusterLayer(embedding_dim, n_clusters, normalize_gradient=self.normalize_gradient)
 
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
-        """Compute what the starts of all runs need."""
+        """Compute what the starts of all runs need, and their views."""
         found: dict[str, Tensor] = self.start.shared(rows)
-        return found
+        return found | self.views.shared(rows, found) if isinstance(self.views, Views) else found
 
     def stages(self, task: Task) -> Iterator[Stage]:
-        """Give the stages of the start, and TELL."""
+        """Give the stages of the start, the views, and TELL."""
         yield from self.start.stages(task)
-        size = batch_rows(task, self.batch_size)
-        if task.model.decoder is None:
-            yield self._tell(task, nn.Identity(), task.batches(size, embedded=True))
-        else:
-            yield self._tell(task, task.model.encoder, task.batches(size))
+        place_centers = self.start.place_centers
+        views = Views() if self.views == AUTO and self.start.takes_views else self.views
+        if isinstance(views, Views) and (stage := views.stage(task, place_centers)):
+            yield stage
+            place_centers = to_mean_directions  # the start's have been moved
+        yield self._tell(task, place_centers)
 
-    def _tell(self, task: Task, encoder: nn.Module, batches: Batches) -> Stage:
-        model = task.model
+    def _tell(self, task: Task, place_centers: Callable[[Task], None]) -> Stage:
+        model, embedded = task.model, task.model.decoder is None
+        encoder = nn.Identity() if embedded else model.encoder
+        batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
         alternation = ALTERNATIONS[self.alternation]()
-        if model.decoder is None:
+        if embedded:
             alternation = Always(encoder=False)
         objective = Settling(encoder, model, len(task.x), alternation)
         optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
         def prepare() -> None:
-            self.start.place_centers(task)
+            place_centers(task)
             objective.weight_.fill_(self._weight(task))
             objective.predicted.copy_(objective.predict(batches))
 
@@ -212,14 +222,3 @@ class StopWhenSettled(Hook):
         last = [line["relabelled"] for line in loop.history[self.after - 1 :][-PATIENCE:]]
         if len(last) == PATIENCE and max(last) <= SETTLED:
             loop.stop(SETTLED_LABELS)
-
-
-def variance(x: Tensor) -> float:
-    """Return the mean variance of a pixel or column: `L_rec` of the best constant decoder.
-
-    >>> variance(torch.tensor([[0.0, 1.0], [2.0, 1.0]]))
-    0.5
-    """
-    order = torch.randperm(len(x), generator=seeded_generator(0))[:MEASURED_ROWS]
-    rows = x[order.to(x.device)].flatten(1)
-    return float(rows.double().var(dim=0, correction=0).mean())

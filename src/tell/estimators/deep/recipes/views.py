@@ -1,0 +1,185 @@
+"""Between a start and eq. 15: two views of a row should pay the same attention to the centres.
+
+A view is a neighbour of the row in the graph that the start has anyway, a moved copy of it, or a
+moved neighbour. What is learned so holds for every row, while a start's partition is a fixed one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, optim
+
+from tell.core.batches import Batches
+from tell.core.information import TEMPERATURE, InvariantInformation
+from tell.core.schedule import cosine_rate
+from tell.estimators.deep.recipes.partition import Graph, find_graph
+from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
+from tell.estimators.deep.recipes.start import variance
+from tell.exceptions import ParameterError
+
+EPOCHS, LEARNING_RATE = 5, 1e-3
+EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED = 8, 2e-3
+LEAST_STEPS = 150  # where few rows would give fewer
+BATCHES_OF_FEW_ROWS = 10
+SMALLEST_BATCH = 64
+# Weight of the mutual information: as a multiple of the error of a decoder that knows nothing but
+# the mean row, so that it means the same for every kind of data.
+RELATIVE_WEIGHT = 7.5
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Views:
+    """Raise the mutual information of the soft assignments of two views (`core/information.py`).
+
+    With augmentation both views are moved. Clusters are expected to keep the sizes that the start
+    has found.
+
+    Parameters
+    ----------
+    epochs : int, optional
+        Default: 5, or 8 with augmentation; more where few rows would give under 150 steps.
+    neighbours : int
+        The second view is one of so many nearest neighbours; 0 leaves moved copies alone.
+    batch_size : int
+        Smaller for few rows.
+    learning_rate : float, optional
+        Of Adam, lowered to zero along a cosine. Default: 1e-3, or 2e-3 with augmentation.
+    weight : float, optional
+        Of the mutual information beside `L_rec`. Default: 7.5 times the mean variance of a pixel
+        or column as the networks see it.
+    temperature : float
+        τ of eq. 7.
+
+    Examples
+    --------
+    >>> from tell.estimators import TellRecipe, Views
+    >>> TellRecipe(views=Views(neighbours=10)).views.neighbours
+    10
+    """
+
+    epochs: int | None = None
+    neighbours: int = 5
+    batch_size: int = 512
+    learning_rate: float | None = None
+    weight: float | None = None
+    temperature: float = TEMPERATURE
+
+    name: ClassVar[str] = "views"
+
+    def __post_init__(self) -> None:
+        for option, least in (("neighbours", 0), ("batch_size", 2)):
+            value = getattr(self, option)
+            if value < least:
+                raise ParameterError(f"{option} of views must be at least {least}, got {value}")
+        for option in ("learning_rate", "weight", "temperature"):
+            value = getattr(self, option)
+            if value is not None and not value > 0:
+                raise ParameterError(f"{option} of views must be above 0, got {value}")
+
+    def shared(self, rows: AllRows, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Search neighbours, once per fit, if the start has not."""
+        if not self.neighbours or "neighbour" in found:
+            return {}
+        graph = find_graph(
+            rows.x,
+            rows.n_clusters,
+            rows=len(rows.x),
+            neighbours=self.neighbours,
+            seed=rows.seed,
+            augment=rows.augment,
+            visible=rows.visible,
+        )
+        return graph._asdict()
+
+    def stage(self, task: Task, place_centers: Callable[[Task], None]) -> Stage | None:
+        """Give the stage, or None where a row has no other view."""
+        partners = self.partners(task)
+        if partners is None:
+            return None
+        model = task.model
+        size = min(self.batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+        batches = Batches(
+            task.x,
+            size,
+            drop_last=True,
+            seed=task.seed,
+            augment=task.augment,
+            share=task.share,
+            partners=partners,
+        )
+        objective = InvariantInformation(
+            model.encoder, model.layer, model.decoder, temperature=self.temperature
+        )
+        rate = LEARNING_RATE_AUGMENTED if task.augment else LEARNING_RATE
+        rule = optim.Adam(objective.parameters(), lr=self.learning_rate or rate, fused=True)
+        epochs = EPOCHS_AUGMENTED if task.augment else EPOCHS
+        epochs = self.epochs or max(epochs, math.ceil(LEAST_STEPS / batches.steps))
+
+        def prepare() -> None:
+            place_centers(task)
+            labels = model.assign(model.embed(task.x)).labels
+            objective.prior.copy_(sizes(labels, model.layer.n_clusters))
+            objective.weight.fill_(self.weight or RELATIVE_WEIGHT * variance(task.x) or 1.0)
+
+        return Stage("views", objective, batches, rule, epochs, cosine_rate, prepare=prepare)
+
+    def partners(self, task: Task) -> Tensor | None:
+        """Return row numbers (n, m): the rows that are another view of each row."""
+        found = None
+        if self.neighbours and "neighbour" in task.shared:
+            found = neighbours_of(Graph(**task.shared), len(task.x), self.neighbours)
+        if found is None and task.augment is not None:
+            found = torch.arange(len(task.x))[:, None]
+        return None if found is None else found.to(task.x.device)
+
+
+def resolve_views(views: Any) -> Any:
+    """Turn the option `views` into "auto", `Views` or None.
+
+    >>> resolve_views({"neighbours": 3}).neighbours
+    3
+    """
+    if isinstance(views, Mapping):
+        try:
+            return Views(**views)
+        except TypeError as error:
+            raise ParameterError(f"views must have known options, got {error}") from error
+    if views is None or views == AUTO or isinstance(views, Views):
+        return views
+    raise ParameterError(
+        f"views={views!r} must be 'auto', None, Views or a mapping with its options; pass one"
+    )
+
+
+def neighbours_of(graph: Graph, n_rows: int, most: int) -> Tensor | None:
+    """Return the row numbers (n, m) of the nearest rows; None where a graph says nothing.
+
+    >>> two = torch.tensor([0, 2])
+    >>> graph = Graph(two, torch.tensor([[1], [0]]), torch.ones(2, 1), torch.tensor([[1]]))
+    >>> neighbours_of(graph, 3, most=5).tolist()
+    [[2], [2], [0]]
+    """
+    if not graph.neighbour.shape[1]:
+        return None
+    inside = torch.zeros(n_rows, dtype=torch.bool)
+    inside[graph.rows] = True
+    found = torch.empty(n_rows, min(most, graph.neighbour.shape[1]), dtype=torch.long)
+    found[inside] = graph.rows[graph.neighbour[:, :most]]
+    found[~inside] = graph.rows[graph.others[:, :most].long()]
+    return found
+
+
+def sizes(labels: Tensor, n_clusters: int) -> Tensor:
+    """Return the share of the rows in each cluster (k,), as if each had one more.
+
+    >>> sizes(torch.tensor([0, 0, 1]), 3).tolist()
+    [0.5, 0.3333333432674408, 0.1666666716337204]
+    """
+    counts = torch.bincount(labels, minlength=n_clusters).float() + 1
+    return counts / counts.sum()

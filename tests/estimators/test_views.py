@@ -1,0 +1,152 @@
+"""Views between a start and eq. 15: where they come from, what they change, what they may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, make_blobs
+
+from tell.core.augment import Affine
+from tell.core.loop import Hook, Loop
+from tell.estimators import load
+from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.recipes.given_labels import LabelStart
+from tell.estimators.deep.recipes.graph import GraphStart
+from tell.estimators.deep.recipes.kmeans import KMeansStart
+from tell.estimators.deep.recipes.partition import Graph
+from tell.estimators.deep.recipes.tell_recipe import TellRecipe
+from tell.estimators.deep.recipes.views import Views, neighbours_of
+from tell.exceptions import ParameterError
+from tell.metrics import accuracy
+
+DIGITS = load_digits()
+IMAGES, TARGET = DIGITS.images[:300], DIGITS.target[:300]
+START = GraphStart(epochs=2, layout_epochs=20, distil_steps=20)
+pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
+
+
+class Kept(Hook):
+    """What a stage began and ended with."""
+
+    def __init__(self, stage: str = "views") -> None:
+        self.stage = stage
+        self.loop: Loop | None = None
+
+    def on_epoch_start(self, loop: Loop) -> None:
+        if loop.name == self.stage:
+            self.loop = loop
+
+
+def stages(model: DeepTELL) -> list[str]:
+    return list(dict.fromkeys(line["stage"] for line in model.history_))
+
+
+def test_views_are_the_neighbours_in_the_graph_of_the_start() -> None:
+    kept = Kept()
+    recipe = TellRecipe(epochs=1, start=START, views=Views(epochs=2, neighbours=3))
+    DeepTELL(10, recipe=recipe, random_state=0, hooks=[kept]).fit(IMAGES)
+    assert kept.loop is not None
+    partners = kept.loop.batches.partners
+    assert partners.shape == (300, 3)
+    assert not bool((partners == torch.arange(300)[:, None]).any())
+    assert np.mean(TARGET[partners.numpy()] == TARGET[:, None]) > 0.9
+    assert kept.loop.batches.augment is None
+
+
+def test_with_augmentation_both_views_move() -> None:
+    kept = Kept()
+    recipe = TellRecipe(epochs=1, start=START, views=Views(epochs=1, neighbours=2))
+    options: dict[str, Any] = {"augment": "affine", "random_state": 0, "hooks": [kept]}
+    DeepTELL(10, recipe=recipe, **options).fit(IMAGES)
+    assert kept.loop is not None
+    assert isinstance(kept.loop.batches.augment, Affine)
+    assert kept.loop.batches.partners.shape == (300, 2)
+    copies = TellRecipe(epochs=1, start=START, views=Views(epochs=1, neighbours=0))
+    DeepTELL(10, recipe=copies, **options).fit(IMAGES)
+    assert kept.loop.batches.partners.flatten().tolist() == list(range(300))
+
+
+def test_they_raise_the_mutual_information_and_pull_rows_to_their_centres() -> None:
+    start = GraphStart()
+    fits = [
+        DeepTELL(10, recipe=TellRecipe(start=start, views=views), epochs=1, random_state=0)
+        for views in (Views(), None)
+    ]
+    with_views, without = (model.fit(DIGITS.images) for model in fits)
+    lines = [line for line in with_views.history_ if line["stage"] == "views"]
+    assert lines[-1]["views"] < lines[0]["views"] < -1.5  # log 10 is 2.3
+    assert lines[-1]["clustering"] < 0.8 * lines[0]["clustering"]  # without a weight
+    assert lines[-1]["reconstruction"] < 1.1 * lines[0]["reconstruction"]  # decoder in step
+    scores = [accuracy(DIGITS.target, model.labels_) for model in (with_views, without)]
+    assert scores[0] > scores[1] - 0.01
+    assert with_views.loss_ < without.loss_
+
+
+def test_uneven_groups_keep_their_sizes() -> None:
+    sizes = [1000, 300, 100, 50]
+    X, y = make_blobs(sizes, n_features=8, cluster_std=1.0, random_state=3)
+    kept = Kept()
+    model = DeepTELL(4, random_state=0, hooks=[kept]).fit(X)
+    assert accuracy(y, model.labels_) > 0.99
+    assert kept.loop is not None
+    prior: Any = kept.loop.objective.prior
+    assert sorted(prior.tolist()) == pytest.approx([51 / 1454, 101 / 1454, 301 / 1454, 1001 / 1454])
+
+
+@pytest.mark.parametrize(
+    ("start", "augment", "views", "expected"),
+    [
+        (START, None, "auto", True),
+        (START, None, None, False),
+        (LabelStart(labels=TARGET, distil_steps=5, epochs=1), None, "auto", False),
+        (LabelStart(labels=TARGET, distil_steps=5, epochs=1), "affine", "auto", True),
+        (LabelStart(labels=TARGET, distil_steps=5, epochs=1), None, Views(epochs=1), True),
+        (KMeansStart(epochs=1), None, "auto", False),
+        (KMeansStart(epochs=1), None, Views(epochs=1), True),
+        ("random", "affine", "auto", False),
+    ],
+)
+def test_who_takes_views(start: Any, augment: str | None, views: Any, expected: bool) -> None:
+    recipe = TellRecipe(epochs=1, start=start, views=views)
+    model = DeepTELL(10, recipe=recipe, augment=augment, random_state=0).fit(IMAGES)
+    assert ("views" in stages(model)) == expected
+    assert stages(model)[-1] == "tell"
+
+
+def test_rows_outside_the_graph_have_neighbours_in_it() -> None:
+    start = GraphStart(epochs=1, layout_epochs=5, distil_steps=5, graph_rows=200)
+    kept = Kept()
+    recipe = TellRecipe(epochs=1, start=start, views=Views(epochs=1))
+    DeepTELL(10, recipe=recipe, random_state=0, hooks=[kept]).fit(IMAGES)
+    assert kept.loop is not None
+    partners = kept.loop.batches.partners
+    assert len(partners) == 300
+    assert len(partners.unique()) <= 200
+    assert np.mean(TARGET[partners.numpy()] == TARGET[:, None]) > 0.8
+
+
+def test_too_few_rows_have_no_other_views() -> None:
+    empty = torch.empty(3, 0)
+    assert neighbours_of(Graph(torch.arange(3), empty.long(), empty, empty), 3, most=5) is None
+    model = DeepTELL(2, epochs=1, random_state=0).fit(np.arange(12.0).reshape(6, 2))
+    assert stages(model)[-1] == "tell"
+    assert "views" not in stages(model)
+
+
+def test_the_options_are_kept_in_a_model_folder(tmp_path: Path) -> None:
+    recipe = TellRecipe(epochs=1, start=START, views=Views(epochs=1, neighbours=3, weight=0.2))
+    DeepTELL(10, recipe=recipe, random_state=0).fit(IMAGES).save(tmp_path / "model")
+    assert load(tmp_path / "model").recipe == recipe
+
+
+@pytest.mark.parametrize(
+    "views",
+    ["neighbours", {"steps": 3}, {"neighbours": -1}, {"temperature": 0.0}, {"batch_size": 1}, 5],
+)
+def test_bad_views_are_named(views: Any) -> None:
+    with pytest.raises(ParameterError, match="views"):
+        TellRecipe(views=views)
