@@ -16,6 +16,7 @@ from tell import TELL, DeepTELL
 from tell.adapter import as_model
 from tell.contract import soft_assignment, squared_distances
 from tell.estimators import DistilRecipe
+from tell.exceptions import ParameterError
 
 RNG = np.random.default_rng(0)
 
@@ -72,6 +73,20 @@ def test_double_keeps_digits_that_float_has_not(tmp_path: Path) -> None:
     model.to_onnx(tmp_path / "m.onnx", double=True)
     found = answers(tmp_path / "m.onnx", {"X": X})
     np.testing.assert_array_equal(found["label"], model.predict(X))
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean"])
+def test_rejected_rows_are_those_that_predict_rejects(geometry: str, tmp_path: Path) -> None:
+    X = load_wine().data
+    model = TELL(3, geometry=geometry, standardize=True, random_state=0).fit(X)
+    model.to_onnx(tmp_path / "m.onnx", double=True, reject=0.05)
+    rows = np.vstack([X, X.mean(axis=0) + 3 * X.std(axis=0) * RNG.normal(size=(1_000, 13))])
+    found = answers(tmp_path / "m.onnx", {"X": rows})
+    expected = model.predict(rows, reject=0.05) < 0
+    assert 50 < expected.sum() < 1_100
+    np.testing.assert_array_equal(found["rejected"], expected)
+    with pytest.raises(ParameterError, match="reject needs a TELL, got KMeans"):
+        as_model(KMeans(2, n_init=1).fit(X)).to_onnx(tmp_path / "k.onnx", reject=0.05)  # type: ignore[attr-defined]
 
 
 def test_gaps_are_nowhere(tmp_path: Path) -> None:

@@ -35,6 +35,13 @@ def command(
     dialect: Annotated[
         Dialect, typer.Option(help="standard is DuckDB's and PostgreSQL's.")
     ] = Dialect.standard,
+    reject: Annotated[
+        str | None,
+        typer.Option(
+            help='ONNX says "rejected" of rows as predict --reject does, such as 1%.',
+            show_default=False,
+        ),
+    ] = None,
     trust: options.Trust = False,
     json: options.Json = False,
 ) -> None:
@@ -60,5 +67,6 @@ def command(
         statement = fitted.to_sql(table, dialect=dialect.value)
         print_json({"sql": statement}) if json else typer.echo(statement, nl=False)
     if onnx is not None:
-        fitted.to_onnx(onnx, double=double)
+        share = None if reject is None else options.share("--reject", reject)
+        fitted.to_onnx(onnx, double=double, reject=share)
         say(f"ONNX model written to {onnx}")

@@ -704,7 +704,7 @@ class TELL(
         return _labels(labels) if usual else self._assign(X)[0]
 
     def _predict_members(self, X: Any, reject: float) -> NDArray[np.int32]:
-        limits = self._known_radii().limits(reject).cpu().numpy()
+        limits = self.reject_limits(reject)
         parts = []
         for rows in self._matrices(X):
             labels, distances = self._assign(rows)
@@ -727,6 +727,10 @@ class TELL(
                 "outlier_score need; fit it again"
             )
         return radii
+
+    def reject_limits(self, reject: float) -> Floats:
+        """Squared distances (k,) to the own centre beyond which `predict(X, reject)` gives -1."""
+        return self._known_radii().limits(check_reject(reject)).cpu().numpy()
 
     def outlier_score(self, X: Any) -> Floats:
         """How far out each row lies: the share (n,) of its cluster's fitted rows that lie nearer.

@@ -28,7 +28,7 @@ def _lines(model: ClusterModel) -> Iterator[str]:
     yield from ("---", "library_name: tell", "tags:", "- clustering", "- interpretability", "---")
     data = str(kept.get("data", "data of unknown origin"))
     yield f"\n# {facts.n_clusters} clusters of {data}\n"
-    rows = "" if facts.sizes is None else f" of {_count(np.sum(facts.sizes))} rows"
+    rows = "" if facts.sizes is None else f", from {_count(np.sum(facts.sizes))} rows"
     yield (
         f"A `{facts.kind}` ({facts.geometry} geometry) that puts each row into the cluster whose "
         f"centre is nearest. Fitted by tell {version('tell-clustering')} on Python "
@@ -51,12 +51,16 @@ def _count(value: Any) -> str:
     return f"{float(value):,.0f}"
 
 
+def _percent(share: float) -> str:
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
 def _clusters(sizes: Any, names: Mapping[int, str], k: int) -> Iterator[str]:
     yield from ("| cluster | name | rows | share |", "| --- | --- | --- | --- |")
     total = None if sizes is None else float(np.sum(sizes)) or 1.0
     for j in range(k):
         size = "unknown" if sizes is None else _count(sizes[j])
-        share = "unknown" if total is None else f"{100 * float(sizes[j]) / total:.1f} %"
+        share = "unknown" if total is None else _percent(float(sizes[j]) / total)
         yield f"| {j} | {names.get(j, '')} | {size} | {share} |"
 
 
@@ -66,7 +70,7 @@ def _columns(preparation: Preparation | None, names: tuple[str, ...] | None) -> 
         return
     yield from ("| column | is | becomes | gaps at the fit |", "| --- | --- | --- | --- |")
     for column in preparation.columns:
-        gaps = f"{100 * column.missing:.1f} %" if column.missing else "none"
+        gaps = "none" if not column.missing else _percent(column.missing)
         yield f"| {column.name} | {column.kind} | {column.treatment} | {gaps} |"
 
 
@@ -74,14 +78,19 @@ def _quality(loss: float | None, metrics: Any, model: ClusterModel) -> Iterator[
     if loss is not None:
         yield f"- Mean squared distance of a row to its centre: {loss:.4g}."
     if isinstance(metrics, Mapping):
-        yield from (f"- {name}: {value}" for name, value in metrics.items())
+        known = {name: value for name, value in metrics.items() if isinstance(value, float)}
+        for name, value in known.items():
+            yield f"- Against the classes that were known at the fit, {name}: {value:.3f}."
     exact = isinstance(model.input_path, AffineInput)
     yield (
         "- Reasons for a label are exact sums over the columns."
         if exact
         else "- Reasons for a label pass through a network and are attributions, not exact sums."
     )
-    yield "- Every row gets a cluster, also one that is unlike all rows of the fit."
+    yield (
+        "- Every row gets a cluster, also one that is unlike all rows of the fit, unless `predict` "
+        "is asked to reject some (`reject=0.01`)."
+    )
     yield (
         "- A clustering finds groups in any data. Whether these are more than chance says "
         "`tell explain model rows`, which compares them with structureless rows."

@@ -9,14 +9,28 @@ from collections.abc import Sequence
 class Exportable:
     """Models that can be written for other places."""
 
-    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        double: bool = False,
+        reject: float | None = None,
+    ) -> None:
         """Write the model as an ONNX file: the user's columns and units in, labels out.
 
         Needs the extra `onnx`. See `tell.export.onnx_model.to_onnx` for its inputs and outputs.
+
+        Parameters
+        ----------
+        path : of the file
+        double : bool, default=False
+            Take arrays in double, not in float.
+        reject : float, optional
+            Say `rejected` of rows that `predict(X, reject=...)` gives -1; for a `TELL`.
         """
         from tell.export.onnx_model import write_onnx
 
-        write_onnx(self, path, double=double)  # type: ignore[arg-type] # the mixin of a model
+        write_onnx(self, path, double=double, reject=reject)  # type: ignore[arg-type]
 
     def to_sql(
         self, table: str = "rows", *, dialect: str = "standard", keep: Sequence[str] | None = None

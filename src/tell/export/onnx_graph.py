@@ -164,9 +164,17 @@ def _nan_where(graph: Graph, index: str, block: str) -> str:
 
 
 def add_assignment(
-    graph: Graph, rows: str, centers: NDArray[np.float64], geometry: str, temperature: float | None
+    graph: Graph,
+    rows: str,
+    centers: NDArray[np.float64],
+    geometry: str,
+    temperature: float | None,
+    limits: NDArray[np.float64] | None = None,
 ) -> None:
-    """Say of rows (n, p) in double what the model says: label, distances, assignment (eq. 7)."""
+    """Say of rows (n, p) in double what the model says: label, distances, assignment (eq. 7).
+
+    With `limits` (k,) also whether the squared distance to the own centre lies beyond its limit.
+    """
     squared = (_on_sphere if geometry == "sphere" else _in_space)(graph, rows, centers)
     lost = graph.node("IsNaN", graph.node("ReduceSum", squared, _axis(graph), keepdims=0))
     label = graph.node("ArgMin", squared, axis=1, keepdims=0)
@@ -178,6 +186,10 @@ def add_assignment(
         scores = graph.node("Div", squared, graph.constant(np.array(-temperature)))
         shares = graph.cast(graph.node("Softmax", scores, axis=1), "FLOAT")
         graph.output(shares, "assignment", "FLOAT", [k])
+    if limits is not None:
+        nearest = graph.node("ReduceMin", squared, _axis(graph), keepdims=0)
+        limit = graph.node("Gather", graph.constant(limits.astype(np.float64)), label)
+        graph.output(graph.node("Greater", nearest, limit), "rejected", "BOOL", [])
 
 
 def _axis(graph: Graph) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tell.contract import AffineInput, ClusterModel, EncodedInput, cluster_names
 from tell.data.preparation import Preparation
-from tell.exceptions import MissingDependencyError
+from tell.exceptions import MissingDependencyError, ParameterError
 from tell.export.onnx_graph import (
     IR_VERSION,
     OPSET,
@@ -34,19 +34,27 @@ if TYPE_CHECKING:
     import onnx
 
 
-def write_onnx(model: ClusterModel, path: str | os.PathLike[str], *, double: bool = False) -> None:
+def write_onnx(
+    model: ClusterModel,
+    path: str | os.PathLike[str],
+    *,
+    double: bool = False,
+    reject: float | None = None,
+) -> None:
     """Write `to_onnx`'s model to a file, whole or not at all."""
-    write_whole(Path(path), to_onnx(model, double=double).SerializeToString())
+    write_whole(Path(path), to_onnx(model, double=double, reject=reject).SerializeToString())
 
 
-def to_onnx(model: ClusterModel, *, double: bool = False) -> onnx.ModelProto:
+def to_onnx(
+    model: ClusterModel, *, double: bool = False, reject: float | None = None
+) -> onnx.ModelProto:
     """Build the ONNX model of a fitted model.
 
     A model that was fitted to a table takes one input per column (rows, 1), by the column's name:
     doubles in which NaN is a gap, texts in which "" is one, dates as days since 1970. Others take
     one input `X` of the shape of their rows, float or, with `double`, double. Outputs: `label`
-    (−1 where a row has a gap that nothing fills), `distances` and `assignment` to all centres, and
-    `name` where clusters have names.
+    (−1 where a row has a gap that nothing fills), `distances` and `assignment` to all centres,
+    `rejected` with `reject`, and `name` where clusters have names.
     """
     description, path = model.describe(), model.input_path
     preparation = getattr(model, "preparation_", None)
@@ -59,7 +67,9 @@ def to_onnx(model: ClusterModel, *, double: bool = False) -> onnx.ModelProto:
         whole, graph = _encoded(graph, rows, path)
         rows = graph.cast(graph.input("embedded", "FLOAT", [_width(model)]), "DOUBLE")
     centers = np.asarray(model.cluster_centers_, np.float64)
-    add_assignment(graph, rows, centers, description.geometry, description.assignment_temperature)
+    limits = None if reject is None else _limits(model, reject)
+    temperature = description.assignment_temperature
+    add_assignment(graph, rows, centers, description.geometry, temperature, limits)
     _add_names(graph, cluster_names(model))
     made = graph.model()
     if whole is not None:
@@ -74,6 +84,13 @@ def _rows(
         return add_table(graph, preparation)
     rows = graph.input("X", "DOUBLE" if double else "FLOAT", shape)
     return rows if double else graph.cast(rows, "DOUBLE")
+
+
+def _limits(model: ClusterModel, reject: float) -> Any:
+    """Squared distances (k,) beyond which rows are rejected."""
+    if not hasattr(model, "reject_limits"):
+        raise ParameterError(f"reject needs a TELL, got {model.describe().kind}; leave it out")
+    return model.reject_limits(reject)
 
 
 def _affine(graph: Graph, rows: str, offset: Any, scale: Any) -> str:
