@@ -92,7 +92,7 @@ def test_gaps_and_text_are_prepared_and_the_model_keeps_how(tell: Tell, tmp_path
     assert filled["age"] == 38.0  # the median of 23, 31, 45 and 52
     assert filled["income"] == 25.5
     shown = tell("show", "model").worked()
-    assert "city=Bonn" in shown
+    assert "city = Bonn" in shown
     assert "gaps filled" in shown
     # New rows have gaps and a city that was never seen: they are treated alike.
     (tmp_path / "new.csv").write_text("income,city,age\n,Ulm,33\n40,Rom,\n")

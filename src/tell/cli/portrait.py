@@ -221,7 +221,7 @@ def values_table(
     note: str,
     *,
     kinds: list[str] | None = None,
-    within: Reals | float = 0.0,
+    within: Reals | None = None,
 ) -> Table | None:
     """All columns of the clusters' values (k, d) if few, else those that set each cluster apart.
 
@@ -245,7 +245,9 @@ def values_table(
     grid = table(heading, "stands out by", text=("stands out by",))
     there = np.where(np.isnan(values), np.nanmean(values, axis=0), values)
     typical = there.mean(axis=0)
-    width = np.sqrt(there.var(axis=0) + np.mean(np.square(within), axis=0))
+    width = there.std(axis=0)
+    if within is not None:
+        width = np.sqrt(width**2 + np.square(within).mean(axis=0))
     apart = (there - typical) / np.where(width > 0, width, np.inf)
     for cluster, row in enumerate(values[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
