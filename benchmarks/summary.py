@@ -300,8 +300,9 @@ def deep_large() -> list[str]:
         f"file of {rows['rows'] / 1e6:.0f}M × {found['settings']['features']} "
         f"({rows['data_gb']:.1f} GB as numbers) peaked at {rows['peak_gb']:.2f} GB, a folder of "
         f"{images['rows']:,} PNG files ({images['data_gb']:.1f} GB as numbers) at "
-        f"{images['peak_gb']:.2f} GB. Training was cut short by `max_time`; every row got its "
-        "label.",
+        f"{images['peak_gb']:.2f} GB. `max_time` ended training when eq. 15 had seen "
+        f"{rows['trained']['tell']:,} rows and {images['trained']['tell']:,} images beyond those "
+        "of the start; then every row got its label.",
         "",
     ]
 

@@ -131,20 +131,23 @@ class RayWorkers:
         return values([pickle.loads(reply) for reply in answers])
 
     def _collect(self, asked: list[Any]) -> list[bytes]:
-        waiting, enough = list(asked), time.monotonic()
+        waiting, heard = list(asked), time.monotonic()
         while waiting:
-            _, waiting = self._ray.wait(waiting, timeout=1.0)
+            ready, waiting = self._ray.wait(waiting, timeout=1.0)
             if self.told is not None:
                 self._tell(self.told)
-            cpus = int(self._ray.cluster_resources().get("CPU", 0))
-            if cpus >= self.n_workers:
-                enough = time.monotonic()
-            elif time.monotonic() - enough > PATIENCE:
+            if ready or self._cpus() >= self.n_workers:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > PATIENCE:
                 raise WorkerError(
                     f"workers={self.n_workers} need as many CPUs, but the Ray cluster has lost "
-                    f"nodes and only {cpus} are left; add nodes or use fewer workers, and fit again"
+                    f"nodes and only {self._cpus()} are left; add nodes or use fewer workers, and "
+                    "fit again"
                 )
         return [self._reply(task, rows) for task, rows in zip(asked, self._ranges, strict=True)]
+
+    def _cpus(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
 
     def _tell(self, told: Callable[[float], None]) -> None:
         """Ask all workers how far they are; one that is just starting again is not waited for."""
