@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tell.data.sources import open_source
     from tell.data.table_preparation import TablePreparation
     from tell.estimators import TELL, DeepTELL, NotFittedError, load, network_builder
-    from tell.estimators.choosing import choose
     from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.paper import PaperRecipe
     from tell.estimators.deep.recipes.recipe import Recipe
     from tell.estimators.deep.recipes.tell_recipe import TellRecipe
     from tell.estimators.deep.recipes.views import Views
+    from tell.estimators.how_many import choose
     from tell.exceptions import (
         ConvergenceWarning,
         DataUnavailableError,
@@ -90,7 +90,7 @@ _ELSEWHERE = {
     "TellRecipe": "tell.estimators",
     "Views": "tell.estimators",
     "TablePreparation": "tell.data.table_preparation",
-    "choose": "tell.estimators.choosing",
+    "choose": "tell.estimators.how_many",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
     "load": "tell.estimators",

@@ -62,3 +62,35 @@ def test_rejected_rows_get_no_cluster(blobs, tmp_path):
     for bad in ("150%", "x"):
         said = run("predict", tmp_path / "model", blobs, "--reject", bad, code=2)
         assert "--reject must be a share of the rows such as 1% or 0.01" in said
+
+
+def test_a_newer_model_keeps_the_numbers(blobs, tmp_path):
+    run("fit", blobs, "-k", "4", "--geometry", "euclidean", "-o", tmp_path / "old")
+    rows = np.load(blobs)[5:]
+    np.save(tmp_path / "new.npy", rows)
+    result = json.loads(
+        run("fit", tmp_path / "new.npy", "--like", tmp_path / "old", "--seed", "9",
+            "-o", tmp_path / "newer", "--json")
+    )  # fmt: skip
+    assert [entry["fate"] for entry in result["lineage"]] == ["kept"] * 4
+    old, newer = load(tmp_path / "old"), load(tmp_path / "newer")
+    assert np.array_equal(newer.predict(rows), old.predict(rows))
+    text = run("fit", blobs, "--like", tmp_path / "old", "-k", "5", "-o", tmp_path / "more")
+    assert "cluster 4 was born" in text
+    said = run("fit", blobs, "--like", tmp_path / "old", "--deep", "-o", tmp_path / "x", code=2)
+    assert "leave out --deep" in said
+
+
+def test_a_table_is_prepared_as_before(tmp_path):
+    random = np.random.default_rng(0)
+    lines = ["kind,size,weight"]
+    for _ in range(200):
+        group = int(random.integers(0, 3))
+        lines.append(f"{'abc'[group]},{10 * group + random.normal():.3f},{random.normal():.3f}")
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(lines) + "\n")
+    run("fit", table, "-k", "3", "-o", tmp_path / "old")
+    run("fit", table, "--like", tmp_path / "old", "-o", tmp_path / "newer")
+    newer = load(tmp_path / "newer")
+    assert [entry["fate"] for entry in newer.lineage_] == ["kept"] * 3
+    assert newer.preparation_.to_json() == load(tmp_path / "old").preparation_.to_json()

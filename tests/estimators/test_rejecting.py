@@ -101,3 +101,41 @@ def test_radii_of_known_distances():
     assert torch.allclose(found, torch.tensor([0.75, 0.1], dtype=torch.float64), atol=0.01)
     halved = radii.after(labels, 4 * distances, None, 0.0)
     assert abs(float(halved.limits(0.1)) - 3.6) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gross_outliers_do_not_pull_trimmed_centres(seed):
+    """5 % of gross outliers: no centre moves by more than 1 % of its cluster's width."""
+    from sklearn.cluster import KMeans
+
+    random = np.random.default_rng(seed)
+    middles = 20 * random.normal(size=(4, 5))
+    labels = random.integers(0, 4, 2000)
+    clean = middles[labels] + random.normal(size=(2000, 5))
+    far = 300 * random.normal(size=(len(clean) // 19, 5))
+    X = np.concatenate([clean, far])
+    true = np.stack([clean[labels == j].mean(axis=0) for j in range(4)])
+    share = len(far) / len(X)
+    model = TELL(4, geometry="euclidean", trim=share, random_state=seed).fit(X)
+
+    def moved(centers):
+        return np.linalg.norm(true[:, None] - centers[None], axis=2).min(axis=1).max() / 5**0.5
+
+    assert moved(model.cluster_centers_) < 0.01
+    assert moved(KMeans(4, n_init=3, random_state=seed).fit(X).cluster_centers_) > 0.1
+    assert np.array_equal(model.trimmed_, np.arange(len(X)) >= 2000)
+    assert (model.predict(far, reject=0.001) == -1).mean() > 0.99
+
+
+def test_directions_can_be_trimmed_too_and_bad_shares_are_named():
+    random = np.random.default_rng(0)
+    clean = np.repeat(np.eye(6)[:3], 100, axis=0) + 0.05 * random.normal(size=(300, 6))
+    X = np.concatenate([clean, np.eye(6)[3:] + 0.3 * random.normal(size=(3, 6))])
+    model = TELL(3, trim=0.01, random_state=0).fit(X)
+    assert np.allclose(np.sort(model.cluster_centers_.max(axis=1)), 1, atol=0.01)
+    assert model.trimmed_[300:].all()
+    assert model.trimmed_.sum() == 3
+    for bad in (-0.1, 0.5, "2%"):
+        with pytest.raises(ParameterError, match="trim must be a share of the rows"):
+            TELL(2, trim=bad).fit(X)
+    assert not hasattr(model.set_params(trim=0.0).fit(X), "trimmed_")

@@ -23,7 +23,7 @@ from tell.core.assignment import Rows
 from tell.core.layer import Geometry
 
 #: A number is considered if its clusters are tighter than those of structureless rows by this much.
-LEAST_GAP = 0.04
+LEAST_GAP = 0.05
 #: Every cluster of it comes out again: prediction strength. A group cut in two has about 0.5.
 CLEAR_STRENGTH = 0.7
 #: Of such numbers those compete whose gap is at least this part of the largest: a small group
@@ -152,8 +152,8 @@ def decide(evidence: Evidence) -> Choice:
     """The rule.
 
     1. Considered are numbers whose clusters are tighter than those of structureless rows (the gap
-       is at least 0.04 and larger than its error), and none of whose clusters is a handful of
-       outliers. If there are none, the answer is 1.
+       less its error is at least 0.05), and none of whose clusters is a handful of outliers. If
+       there are none, the answer is 1.
     2. Of those whose every cluster comes out again from another half of the rows (strength at least
        0.7), the largest number whose gap is at least 0.8 of the largest gap among them.
     3. If there are none of these: the one with the largest product of stability and silhouette,
@@ -161,7 +161,7 @@ def decide(evidence: Evidence) -> Choice:
     """
     ks, n = evidence.n_clusters, evidence.n_rows
     members = evidence.smallest * n / ks
-    considered = (evidence.gap >= LEAST_GAP) & (evidence.gap > evidence.gap_error) & (ks > 1)
+    considered = (evidence.gap - evidence.gap_error >= LEAST_GAP) & (ks > 1)
     considered &= (evidence.smallest >= LEAST_SHARE) & (members >= LEAST_MEMBERS - 1e-9)
     if not considered.any():
         return Choice(1, None, _no_gap(evidence), evidence)

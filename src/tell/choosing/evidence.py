@@ -24,8 +24,8 @@ MAX_ROWS, ROWS_PER_CLUSTER = 2048, 32
 LEAST_ROWS_PER_CLUSTER = 5
 #: Wider rows are looked at on this many main axes, sparse ones on fewer.
 MAX_COLUMNS, SPARSE_COLUMNS = 64, 30
-#: Draws of each of the four kinds of structureless rows.
-N_DRAWS = 2
+#: Draws of each of the four kinds of structureless rows; few rows differ more from draw to draw.
+N_DRAWS, DRAWS_OF_FEW, FEW_ROWS = 2, 6, 500
 #: Numbers of clusters tried on structureless rows, whose curve is smooth: each this much larger.
 REFERENCE_STEP = 1.4
 #: Times that the rows are cut into halves: the fewer rows, the more often.
@@ -182,15 +182,16 @@ def _gap(rows: Sampled, loss: Floats, ks: list[int], seed: int) -> tuple[Floats,
     """The gap (m,) to the closest structureless rows, and its error (m,)."""
     tried = reference_numbers(ks[-1])
     random = np.random.default_rng(seed)
+    n_draws = DRAWS_OF_FEW if len(rows.values) <= FEW_ROWS else N_DRAWS
     curves = []
-    for i, drawn in enumerate(structureless(rows.values, rows.categories, random, N_DRAWS)):
+    for i, drawn in enumerate(structureless(rows.values, rows.categories, random, n_draws)):
         found = sweep(rows.placed(drawn), tried, rows.geometry, seed + i)
         shares = _log_share(np.array([found[k].loss for k in tried]))
         curves.append(np.interp(np.log(ks), np.log(tried), shares))
     gaps = np.array(curves) - _log_share(loss)  # (draws × kinds, m)
-    kinds = gaps.reshape(N_DRAWS, -1, len(ks))
+    kinds = gaps.reshape(n_draws, -1, len(ks))
     spread = np.sqrt(kinds.var(axis=0, ddof=1).mean(axis=0))  # of a draw, the same for all kinds
-    return kinds.mean(axis=0).min(axis=0), np.asarray(spread / np.sqrt(N_DRAWS))
+    return kinds.mean(axis=0).min(axis=0), np.asarray(spread * np.sqrt(1 + 1 / n_draws))
 
 
 def _log_share(loss: Floats) -> Floats:

@@ -45,7 +45,7 @@ def command(
     """
     from tell.cli.fitting import build, how_to_prepare
     from tell.cli.opening import open_new
-    from tell.estimators.choosing import choose_for
+    from tell.estimators.how_many import choose_for
 
     preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)
     source = open_new(

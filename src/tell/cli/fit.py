@@ -20,6 +20,17 @@ def command(
     data: options.Data,
     clusters: options.ClustersOrAuto = None,
     most: options.MaxClusters = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="MODEL",
+            help="An earlier model of such rows: start from it, read and prepare rows as it does, "
+            "and keep the numbers of its clusters. -k may differ.",
+            rich_help_panel="Model",
+            show_default=False,
+        ),
+    ] = None,
     columns: options.Columns = None,
     drop: options.Drop = None,
     label: options.Label = None,
@@ -61,6 +72,7 @@ def command(
     [bold]Examples[/]
       tell fit digits -k 10 --out model
       tell fit rows.csv --max 30
+      tell fit this_month.csv --like model --out newer
       tell fit flowers.csv -k 3 --label species
       tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
@@ -72,6 +84,24 @@ def command(
     from tell.cli.opening import connect, open_new
 
     check_free(folder, replace=force)
+    if like is not None:
+        from tell.cli.refitting import fit_like
+
+        given: dict[str, object] = {"--deep": deep, "--standardize": standardize}
+        given |= {"--geometry": geometry, "--workers": workers, "--column": types}
+        given |= {"--columns": columns, "--drop": drop, "--max": most}
+        result = fit_like(
+            like,
+            data,
+            folder,
+            clusters=clusters,
+            label=label,
+            seed=seed,
+            memory=memory,
+            given=given,
+        )
+        print_json(result) if json else print_fit(result)
+        return
     choice = {"columns": options.names(columns), "drop": options.names(drop)}
     preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)
     source = open_new(data, **choice, label=label, image_size=image_size, prepare=preparing)
@@ -145,6 +175,8 @@ def print_fit(result: dict[str, Any], *, members: Table | None = None) -> None:
     )
     if result["choice"]:
         out.print(f"why so many: {result['choice']['reasons']}\n", markup=False)
+    for line in result.get("lineage_in_words", ()):
+        out.print(line, markup=False)
     print_clusters(result["clusters"])
     if members is not None:
         out.print()

@@ -162,10 +162,11 @@ def fit_and_save(
     label: str | None = None,
     choice: dict[str, Any] | None = None,
     image_size: int | None = None,
+    like: Any = None,
 ) -> dict[str, Any]:
     """Fit, hold the model against its rows, save it, and say all that came out as data."""
     started = time.perf_counter()
-    model.fit(source)
+    model.fit(source) if like is None else model.fit(source, like=like)
     seconds = time.perf_counter() - started
     found = _assessed(model, source)
     result = _summary(model, found) | {

@@ -165,6 +165,19 @@ def relocate(
     return trial
 
 
+def best_addition(
+    rows: Rows, closest: Tensor, geometry: Geometry, generator: torch.Generator
+) -> Tensor:
+    """The row (1, d) that as a further centre lowers the loss `closest` (n,) most, of several."""
+    target, _ = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+    return as_centers(rows, target[None], geometry)
+
+
+def draw_row(weights: Tensor, generator: torch.Generator) -> Tensor:
+    """The position (1,) of a row drawn by its weight."""
+    return _draw(weights, weights, 1, generator)
+
+
 def split(
     rows: Rows, centers: Tensor, count: int, geometry: Geometry, generator: torch.Generator
 ) -> Tensor:

@@ -40,6 +40,13 @@ def check_options(model: TELL) -> None:
             f"half_life must be a positive number of rows or None, got {model.half_life!r}"
         )
     as_bytes(model.memory)
+    share: Any = model.trim
+    if not (isinstance(share, Real) and 0 <= float(share) < 0.5):
+        raise ParameterError(
+            f"trim must be a share of the rows of at least 0 and below 0.5, got {model.trim!r}"
+        )
+    if share and (model.solver != "lloyd" or not isinstance(model.init, str)):
+        raise ParameterError("trim must come with solver='lloyd' and an init by name; leave it out")
     if model.passes != "auto":
         _check_count("passes", model.passes, least=0, other=' or "auto"')
     check_workers(model.workers)

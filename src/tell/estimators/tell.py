@@ -30,8 +30,10 @@ from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, grown, state_of, stream_state
 from tell.core.radii import Radii
+from tell.core.trimming import fit_trimmed
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
-from tell.data.sources import Source
+from tell.data.sources import Source, is_array_like
+from tell.data.table_preparation import is_table, open_prepared
 from tell.estimators.checks import (
     check_options,
     check_reject,
@@ -39,6 +41,7 @@ from tell.estimators.checks import (
     given_centers,
     warn_about,
 )
+from tell.estimators.lineage import better_of, check_like, keep_numbers, warm_start
 from tell.estimators.preparing import Prepare, open_rows, with_features
 from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
@@ -132,6 +135,9 @@ class TELL(
     max_clusters : int or None, default=None
         For n_clusters="auto": the largest number that is tried. None tries 20, and twice as many as
         long as more clusters still pay.
+    trim : float, default=0.0
+        Share of the rows, those that are served worst, that do not pull the centres; they get
+        labels all the same, and are marked in `trimmed_`. For rows in memory.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -144,6 +150,11 @@ class TELL(
         How many there are.
     choice_ : Choice
         With n_clusters="auto": what speaks for the number, and the runner-up.
+    lineage_ : list of dict
+        After `fit(X, like=earlier)`: the `fate` of each cluster (kept, moved, split, merged, died,
+        born) with the numbers behind it: `was` and `cluster`, its old number and its new one; how
+        many rows both have (`shared`, of the old ones); how far its centre moved (`shift`, in
+        widths of the old cluster); which clusters its rows went `into`.
     labels_ : ndarray of shape (n,)
         Cluster of each row of the last `fit`; after `partial_fit`, of the last batch, as its rows
         were assigned when they were learned.
@@ -154,6 +165,8 @@ class TELL(
         Steps of the restart that won, over all samples.
     cluster_losses_ : ndarray of shape (k,)
         Mean loss of the rows of each cluster in the last `fit`; NaN for an empty one.
+    trimmed_ : ndarray of shape (n,)
+        With `trim`: whether a row was left out of the centres.
     history_, runs_, stream_ : list of dict
         One entry per step, per restart, and per batch of `partial_fit` (the latest 1,024). Steps of
         all restarts (`run`) are there; those that led to the centres are `kept`.
@@ -188,6 +201,8 @@ class TELL(
     _pending: list[tuple[Any, Floats | None]]
     _seed: int
     _chosen: int
+    _like: TELL
+    lineage_: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -209,6 +224,7 @@ class TELL(
         passes: int | str = "auto",
         workers: int | str | None = None,
         max_clusters: int | None = None,
+        trim: float = 0.0,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -228,6 +244,7 @@ class TELL(
         self.passes = passes
         self.workers = workers
         self.max_clusters = max_clusters
+        self.trim = trim
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -238,7 +255,14 @@ class TELL(
 
     # --- learning ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        like: TELL | None = None,
+    ) -> Self:
         """Cluster X, forgetting what was learned before.
 
         Parameters
@@ -248,8 +272,14 @@ class TELL(
         sample_weight : array of shape (n,), optional
             How often each row counts; 0 leaves it out of the fit, but it still gets a label. Not
             for files larger than `memory`.
+        like : TELL, optional
+            An earlier model of such rows: its centres are where this fit starts, its clusters keep
+            their numbers, and `lineage_` says what became of each.
         """
+        if like is not None:
+            return self._fit_like(X, sample_weight, like)
         with unchanged_on_error(self):
+            self.__dict__.pop("lineage_", None)
             check_options(self)
             self.__dict__.pop("_chosen", None)
             source = self._open_new(X)
@@ -267,6 +297,21 @@ class TELL(
             else:
                 self._fit_sample(source, sample, sample_weight, seed)
             self._forget_names()
+        return self
+
+    def _fit_like(self, X: Any, sample_weight: ArrayLike | None, like: TELL) -> Self:
+        """Start from an earlier model and keep its numbers."""
+        with unchanged_on_error(self):
+            check_like(self, like)
+            if not is_array_like(X) and not isinstance(X, str | os.PathLike | Source):
+                raise InputError("like needs rows that can be read twice; pass an array or a file")
+            learned = getattr(like, "preparation_", None)
+            if learned is not None and is_table(X, learned):
+                X = open_prepared(X, learned)
+            self._like = like
+            self.fit(X, sample_weight=sample_weight)
+            del self._like
+            keep_numbers(self, like, like.predict(with_features(X, like)))
         return self
 
     def _open_new(self, X: Any) -> Source:
@@ -301,6 +346,12 @@ class TELL(
             raise self._too_large(source)
         return sample.X
 
+    def _check_untrimmed(self) -> None:
+        if self.trim:
+            raise InputError(
+                f"trim={self.trim} needs all rows in memory; raise memory, or leave workers out"
+            )
+
     def _too_large(self, source: Source) -> InputError:
         return InputError(
             f"sample_weight needs all rows in memory, but {source.name} is larger than "
@@ -321,9 +372,16 @@ class TELL(
             counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
         fit = self._fit_rows(counted, scaling, seed)
         self._adopt(scaling, stream_state(fit), fit.loss, fit.n_iter, fit.history, fit.runs)
-        own = fit.assignment if counted is rows else assign(rows, fit.centers, self.geometry)
-        radii = Radii.measure(*own, rows.weight, len(fit.centers))
+        whole = counted is rows and not self.trim
+        own = fit.assignment if whole else assign(rows, fit.centers, self.geometry)
+        # What a cluster's width is, the trimmed rows do not tell.
+        measured, weights = (own, rows.weight) if not self.trim else (fit.assignment, None)
+        radii = Radii.measure(*measured, weights, len(fit.centers))
         self._state = replace(self._state, radii=radii)
+        self.__dict__.pop("trimmed_", None)
+        if self.trim:
+            farthest = fit.assignment.distances.max() * (1 + 1e-6)
+            self.trimmed_ = (own.distances > farthest).cpu().numpy()
         if factor != 1.0:
             self._state = grown(self._state, self._state.seen * factor)
         self.labels_ = _labels(own.labels)
@@ -336,6 +394,7 @@ class TELL(
 
         if sample_weight is not None:
             raise self._too_large(source)
+        self._check_untrimmed()
         to_tol = self.passes != "auto"
         self._adopt_full(fit_all_rows(self, local_workers(source), sample, seed, to_tol=to_tol))
 
@@ -345,6 +404,7 @@ class TELL(
 
         if sample_weight is not None:
             raise InputError("sample_weight needs all rows in one process; leave workers out")
+        self._check_untrimmed()
         n_rows = count_rows(source)
         size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self._planned, self._descended)
         visible = self.verbose > 0
@@ -390,8 +450,17 @@ class TELL(
             if self.solver == "sgd":
                 fit = fit_batchwise(rows, self._planned, **shared)
             else:
-                passes = None if self.passes == "auto" else int(self.passes)
-                fit = fit_centers(rows, self._planned, tol=self.tol, passes=passes, **shared)
+                shared |= {"tol": self.tol}
+                shared |= {"passes": None if self.passes == "auto" else int(self.passes)}
+                if self.trim:
+                    del shared["init"]  # it has a way of its own
+                    return fit_trimmed(rows, self._planned, self.trim, **shared)
+                fit = fit_centers(rows, self._planned, **shared)
+                if hasattr(self, "_like"):
+                    start = warm_start(self, self._like, scaling, rows, seed)
+                    fit = better_of(
+                        fit_centers(rows, self._planned, **shared | {"init": start}), fit
+                    )
             bar.update(self.max_iter, loss=fit.loss)
         return fit
 

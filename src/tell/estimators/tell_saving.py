@@ -40,7 +40,16 @@ from tell.schema import (
 if TYPE_CHECKING:
     from tell.estimators.tell import TELL
 
-_PLAIN = ("loss_", "n_iter_", "history_", "runs_", "stream_", "metadata_", "n_features_in_")
+_PLAIN = (
+    "loss_",
+    "n_iter_",
+    "history_",
+    "runs_",
+    "stream_",
+    "metadata_",
+    "n_features_in_",
+    "lineage_",
+)
 _CSR = ("data", "indices", "indptr")
 _COUNT = whole(0, 1 << 53)
 _LINES = list_of(OBJECT)
@@ -51,6 +60,7 @@ _LEARNED = {
     "runs_": _LINES,
     "stream_": list_of(mapping_of(NUMBER)),
     "metadata_": ANYTHING,
+    "lineage_": _LINES,
     "n_features_in_": whole(1, 1 << 53),
     "feature_names_in_": list_of(TEXT),
 }
@@ -65,7 +75,7 @@ _OPTIONS = {
 SCHEMA = record(
     {
         "options": record(_OPTIONS, others=True),
-        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_")),
+        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_", "lineage_")),
         "seed": optional(whole(0, (1 << 32) - 1)),
         "usual_loss": NUMBER,
         "seen": number(0),

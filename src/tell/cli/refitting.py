@@ -1,0 +1,80 @@
+"""`tell fit --like`: a new model of new rows whose clusters keep the numbers of an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tell.exceptions import ParameterError
+
+
+def fit_like(
+    earlier: Path,
+    data: str,
+    folder: Path,
+    *,
+    clusters: int | None,
+    label: str | None,
+    seed: int,
+    memory: str,
+    given: Mapping[str, object],
+) -> dict[str, Any]:
+    """Fit as the earlier model was fitted, starting from it; all that came out, as data."""
+    from sklearn.base import clone
+
+    from tell import TELL, load
+    from tell.cli.fitting import Remembered, fit_and_save
+    from tell.cli.opening import kept, open_like
+
+    if named := [name for name, value in given.items() if value]:
+        raise ParameterError(
+            f"--like takes over how rows are read, prepared and compared; leave out "
+            f"{', '.join(named)}"
+        )
+    old = load(earlier)
+    if not isinstance(old, TELL):
+        raise ParameterError(
+            f"--like needs a model of tell fit without --deep, got a {type(old).__name__}"
+        )
+    source = open_like(old, data, label=label or None, memory=memory)
+    model = clone(old).set_params(
+        n_clusters=clusters or old.n_clusters_, random_state=seed, memory=memory
+    )
+    notes = kept(old)
+    result = fit_and_save(
+        model,
+        Remembered(source, lambda chunk: None),
+        folder,
+        label=label,
+        choice=notes.get("choice"),
+        image_size=notes.get("image_size"),
+        like=old,
+    )
+    words = [in_words(entry) for entry in model.lineage_]
+    return result | {"lineage": model.lineage_, "lineage_in_words": [*words, ""]}
+
+
+def in_words(entry: Mapping[str, Any]) -> str:
+    """One line for people.
+
+    >>> in_words({"was": 3, "cluster": 3, "fate": "kept", "shared": 0.98, "shift": 0.05})
+    'cluster 3 was kept: 98% of its rows are still together, its centre moved by 0.05 widths'
+    >>> in_words({"was": None, "cluster": 4, "fate": "born", "rows": 120})
+    'cluster 4 was born: 120 rows'
+    """
+    if entry["was"] is None:
+        return f"cluster {entry['cluster']} was born: {entry['rows']:,} rows"
+    if entry["cluster"] is None:
+        return f"cluster {entry['was']} died: none of its rows came again"
+    together = f"{entry['shared']:.0%} of its rows"
+    if entry["fate"] == "split":
+        return f"cluster {entry['was']} was split into {', '.join(map(str, entry['into']))}"
+    if entry["fate"] in ("merged", "died"):
+        end = "was merged into" if entry["fate"] == "merged" else "died; most of its rows are in"
+        return f"cluster {entry['was']} {end} {entry['cluster']}: {together}"
+    verb = "was kept" if entry["fate"] == "kept" else "moved"
+    return (
+        f"cluster {entry['was']} {verb}: {together} are still together, its centre moved by "
+        f"{entry['shift']:.2g} widths"
+    )
