@@ -48,8 +48,7 @@ def choose(
     -------
     Choice
         `n_clusters`, 1 if no cluster structure was found; `runner_up`; `reasons`; and `evidence`,
-        a curve over the numbers for each kind of it. `tell.explanations.plots.plot_choice` draws
-        them.
+        a curve over the numbers for each kind of it.
 
     Examples
     --------
