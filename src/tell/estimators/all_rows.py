@@ -20,9 +20,9 @@ from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
-from tell.estimators.checks import check_rows
 from tell.estimators.sampling import Moments, Sample, check_second_pass
 from tell.estimators.scaling import Scaling, to_rows
+from tell.estimators.validation import check_rows
 from tell.exceptions import InputError
 from tell.progress import Bar, progress
 from tell.scale.shards import Shard, Task

@@ -9,12 +9,10 @@ from numpy.typing import ArrayLike
 from tell.choosing.choice import Choice
 from tell.core.layer import Geometry
 from tell.data.limits import DEFAULT_MEMORY
-from tell.estimators.checks import check_options, check_rows
-from tell.estimators.preparing import Prepare
 from tell.estimators.sampling import read_sample
 from tell.estimators.scaling import Scaling, check_weights, to_rows
 from tell.estimators.tell import TELL
-from tell.estimators.validation import check_finite, draw_seed
+from tell.estimators.validation import Prepare, check_finite, check_options, check_rows, draw_seed
 
 
 def choose(

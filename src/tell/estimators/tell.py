@@ -34,25 +34,34 @@ from tell.core.trimming import fit_trimmed
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source, is_array_like
 from tell.data.table_preparation import is_table, open_prepared
-from tell.estimators.checks import (
-    check_options,
-    check_reject,
-    check_rows,
-    given_centers,
-    warn_about,
-)
 from tell.estimators.lineage import better_of, check_like, keep_numbers, warm_start
-from tell.estimators.preparing import Prepare, open_rows, with_features
-from tell.estimators.ranges import LENGTHS, near_one, step_in_range
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
-from tell.estimators.scaling import Floats, Scaling, as_rows, check_weights, join, to_rows
+from tell.estimators.scaling import (
+    LENGTHS,
+    Floats,
+    Scaling,
+    as_rows,
+    check_weights,
+    join,
+    near_one,
+    step_in_range,
+    to_rows,
+)
 from tell.estimators.tell_saving import describe, restore, tensors_of
 from tell.estimators.validation import (
     NotFittedError,
+    Prepare,
     check_finite,
+    check_options,
+    check_reject,
+    check_rows,
     draw_seed,
+    given_centers,
+    open_rows,
     read_matrix,
     unchanged_on_error,
+    warn_about,
+    with_features,
 )
 from tell.exceptions import DriftWarning, InputError
 from tell.export.methods import Exportable

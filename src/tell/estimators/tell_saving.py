@@ -17,8 +17,8 @@ from tell.core.online import StreamState, Watch
 from tell.core.radii import BINS, Radii
 from tell.data.preparation import Preparation
 from tell.data.table_preparation import TablePreparation
-from tell.estimators.checks import check_options, is_usable
 from tell.estimators.scaling import Floats, Scaling
+from tell.estimators.validation import check_options, is_usable
 from tell.exceptions import ModelFileError
 from tell.persistence import SavedModel
 from tell.schema import (

@@ -38,7 +38,6 @@ from tell.core.loop import Hook
 from tell.core.objective import table_loss
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
-from tell.estimators.checks import check_workers, is_usable
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.networks import Network, float32_by_default
@@ -49,10 +48,17 @@ from tell.estimators.deep.runs import Plan, count_jobs, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.streaming import SourceRows, buffer_bytes, thin
 from tell.estimators.deep.training import Control, Trained
-from tell.estimators.preparing import Prepare, with_features
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
-from tell.estimators.validation import NotFittedError, draw_seed, unchanged_on_error
+from tell.estimators.validation import (
+    NotFittedError,
+    Prepare,
+    check_workers,
+    draw_seed,
+    is_usable,
+    unchanged_on_error,
+    with_features,
+)
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError
 from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as

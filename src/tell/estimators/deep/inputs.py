@@ -13,8 +13,8 @@ from torch import Tensor
 from tell.core.autoencoder import BUILDERS
 from tell.data.preparation import Preparation
 from tell.data.sources import Source
-from tell.estimators.preparing import open_rows
 from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
+from tell.estimators.validation import open_rows
 from tell.exceptions import InputError
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tell.estimators.checks import is_usable
 from tell.estimators.deep.inputs import InputScale, network_shape
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.networks import (
@@ -26,6 +25,7 @@ from tell.estimators.deep.recipes.describing import (
     restore_recipe,
 )
 from tell.estimators.tell_saving import kept_preparation, kept_prepare, restore_preparation
+from tell.estimators.validation import is_usable
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
 from tell.schema import (
