@@ -50,7 +50,7 @@ def test_every_command_teaches_with_help(tell: Tell, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["fit", "--help"], ["fit", "digits"], ["nonsense"]]
+    "arguments", [["--help"], ["--version"], ["fit", "--help"], ["fit"], ["nonsense"]]
 )
 def test_help_version_and_usage_errors_load_nothing_heavy(arguments: list[str]) -> None:
     program = (
@@ -80,7 +80,6 @@ def test_help_answers_at_once(cold_tell: Tell) -> None:
     [
         (["nonsense"], "nonsense"),
         (["fit"], "DATA"),
-        (["fit", "digits"], "--clusters"),
         (["fit", "digits", "-k", "0"], "--clusters"),
         (["fit", "digits", "-k", "many"], "--clusters"),
         (["fit", "digits", "-k", "3", "--geometry", "torus"], "torus"),

@@ -198,7 +198,7 @@ def test_digits_are_clustered_well_by_default() -> None:
     assert accuracy(digits.target, model.labels_) > 0.88  # k-means has 0.79
     assert model.cluster_sizes_.min() > 100
     stages = list(dict.fromkeys(line["stage"] for line in model.history_))
-    assert stages == ["distil", "refine", "tell"]
+    assert stages == ["distil", "refine", "views", "tell"]
 
 
 def test_paper_recipe_keeps_the_run_with_the_smallest_loss() -> None:

@@ -203,8 +203,9 @@ def test_printed_rules_are_the_measured_ones() -> None:
     assert len(surrogate.rules) == surrogate.n_leaves
     checked = sum(rule.n_rows for rule in surrogate.rules)
     right = sum(rule.n_rows * (rule.precision or 0) for rule in surrogate.rules)
-    assert checked == 89  # every other row
-    assert right / checked == pytest.approx(surrogate.agreement)
+    # Every other row; those in leaves that place none of them right are in no printed rule.
+    assert checked <= 89
+    assert right / 89 == pytest.approx(surrogate.agreement)
     page = render_report(facts)
     for rule in surrogate.rules:
         assert rule.text.replace(">", "&gt;").replace("<", "&lt;") in page

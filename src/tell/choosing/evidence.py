@@ -204,7 +204,7 @@ def reference_numbers(largest: int) -> list[int]:
     """Numbers of clusters for structureless rows: few, as their curve is smooth.
 
     >>> reference_numbers(20)
-    [1, 2, 3, 4, 6, 9, 13, 18, 20]
+    [1, 2, 3, 4, 6, 8, 11, 15, 20]
     """
     numbers = [1]
     while numbers[-1] < largest:

@@ -52,11 +52,11 @@ def choose(
     --------
     >>> from sklearn.datasets import load_iris
     >>> from tell import choose
-    >>> choice = choose(load_iris().data, geometry="euclidean")
+    >>> choice = choose(load_iris().data, geometry="euclidean", random_state=0)
     >>> choice.n_clusters
-    2
+    3
     >>> print(choice)  # doctest: +ELLIPSIS
-    2 clusters: they are ...% tighter than those of structureless rows of the same covariance...
+    3 clusters: they are ...% tighter than those of structureless rows of the same covariance...
     """
     model = TELL(
         "auto",

@@ -63,8 +63,9 @@ class TellRecipe(Recipe):
         Scale each centre's gradient to 10 % of its length, as the paper does.
     views : "auto", Views or None
         What the networks learn between the start and eq. 15: two views of a row pay the same
-        attention to the centres. "auto" is `Views()` after a graph or labels, if a row has other
-        views: its neighbours in the start's graph, or moved copies where there is augmentation.
+        attention to the centres. "auto" is `Views()` after a graph or labels, if there is a decoder
+        and a row has other views: its neighbours in the start's graph, or moved copies where there
+        is augmentation.
         None goes straight to eq. 15.
 
     Notes
@@ -119,7 +120,9 @@ class TellRecipe(Recipe):
         """Give the stages of the start, the views, and TELL."""
         yield from self.start.stages(task)
         place_centers = self.start.place_centers
-        views = Views() if self.views == AUTO and self.start.takes_views else self.views
+        # Without a decoder nothing but the views themselves keeps the embedding from collapsing.
+        fitting = self.start.takes_views and task.model.decoder is not None
+        views = Views() if self.views == AUTO and fitting else self.views
         if isinstance(views, Views) and (stage := views.stage(task, place_centers)):
             yield stage
             place_centers = to_mean_directions  # the start's have been moved
