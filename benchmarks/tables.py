@@ -1,18 +1,24 @@
 """What should happen to a table by default: geometry × scaling × encoding on labelled tables.
 
-    python benchmarks/tables.py
+    python benchmarks/tables.py            about a minute
+    python benchmarks/tables.py --deep     DeepTELL too, about ten minutes on two cores
 
-Clusters ten tables with as many clusters as they have classes, five seeds each, and writes the
+Clusters eleven tables with as many clusters as they have classes, five seeds each, and writes the
 adjusted Rand index of every combination to benchmarks/results/tables.json. What `tell fit` does
-without options is the combination with the best mean over all tables.
+without options is the combination with the best mean over all tables. `--deep` takes three seeds,
+and of the preparations the two best.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
+import multiprocessing
 import platform
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +33,8 @@ SEEDS = range(5)
 GEOMETRIES = ("sphere", "euclidean")
 SCALINGS = ("none", "standard", "auto")
 ENCODINGS = ("weighted", "standard")
+DEEP_SEEDS = range(3)
+DEEP_SETTINGS = (("auto", "weighted"), ("standard", "weighted"))
 
 Table = tuple[pd.DataFrame, np.ndarray]
 
@@ -134,8 +142,36 @@ def score(table: Table, geometry: str, scaling: str, encoding: str) -> float:
     return float(np.mean([adjusted_rand_score(y, found) for found in labels]))
 
 
+def deep_score(name: str, scaling: str, encoding: str) -> dict[str, Any]:
+    """Mean adjusted Rand index of `DeepTELL` over its seeds."""
+    import torch
+    from sklearn.metrics import adjusted_rand_score
+
+    from tell import DeepTELL, TablePreparation
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    frame, y = TABLES[name]()
+    prepare = TablePreparation(scaling=scaling, encoding=encoding)
+    k = len(np.unique(y))
+    labels = (DeepTELL(k, prepare=prepare, random_state=s).fit_predict(frame) for s in DEEP_SEEDS)
+    found = float(np.mean([adjusted_rand_score(y, label) for label in labels]))
+    setting = {"geometry": "deep", "scaling": scaling, "encoding": encoding}
+    return {"table": name, **setting, "ari": found}
+
+
+def deep_scores() -> list[dict[str, Any]]:
+    """`DeepTELL` on every table, two processes side by side."""
+    jobs = [(name, *setting) for name in TABLES for setting in DEEP_SETTINGS]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(deep_score, *zip(*jobs, strict=True)))
+
+
 def main() -> None:
     """Measure, write and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--deep", action="store_true", help="DeepTELL too")
+    deep = parser.parse_args().deep
     results = []
     for name, make in TABLES.items():
         table = make()
@@ -148,12 +184,14 @@ def main() -> None:
                     "ari": found,
                 }
             )
+    results += deep_scores() if deep else []
     frame = pd.DataFrame(results)
     means = frame.groupby(["geometry", "scaling", "encoding"])["ari"].mean().sort_values()
     best = dict(zip(("geometry", "scaling", "encoding"), means.index[-1], strict=True))
     content = {
         "what": "adjusted Rand index, mean over the seeds",
         "seeds": len(SEEDS),
+        "deep_seeds": len(DEEP_SEEDS) if deep else None,
         "tables": list(TABLES),
         "best": {**best, "mean_ari": float(means.iloc[-1])},
         "means": [
