@@ -47,7 +47,12 @@ REPORTS = {
         "customers.csv",
         "-k 5",
         "status",
-        {"report-customers": ("#cluster-0", "#cluster-1")},
+        {
+            "report-customers": (
+                "#clusters article:nth-of-type(3)",
+                "#clusters article:nth-of-type(4)",
+            )
+        },
     ),
     "text": Report(
         "texts.parquet",

@@ -147,7 +147,11 @@ def _short(threshold: float, column: Reals) -> str:
 
     >>> _short(1999.5, np.array([1999, 2000])), _short(1.23456, np.array([0.0, 9.0]))
     ('1999.5', '1.235')
+    >>> _short(39001.2, np.array([30000.0, 50000.0]))
+    '39,000'
     """
     below = column <= threshold
     texts = (f"{threshold:.{digits}g}" for digits in range(4, 18))
-    return next((t for t in texts if np.array_equal(column <= float(t), below)), repr(threshold))
+    text = next((t for t in texts if np.array_equal(column <= float(t), below)), repr(threshold))
+    large = "e+" in text and abs(threshold) < 1e15
+    return f"{float(text):,.0f}" if large else text
