@@ -166,6 +166,17 @@ def test_page_stands_alone_and_escapes(finished, tmp_path):
         assert f"<th>{heading}</th>" in text
 
 
+def test_the_figure_says_what_its_colours_and_bars_mean(finished, tmp_path):
+    folder, runs, _ = finished
+    rows = rank(runs, folder / "labels")
+    write_page(rows, tmp_path / "page.html", title="t", facts=[])
+    text = (tmp_path / "page.html").read_text()
+    legend = text.split("<figcaption>")[1].split("</figcaption>")[0]
+    assert "by this package" in legend
+    assert "other methods" in legend
+    assert ("standard deviation" in legend) == any(row.n_runs > 1 for row in rows)
+
+
 def test_methods_as_people_write_them():
     assert chosen_methods("all") == method_names() == [*names(), "tell", "deep-tell"]
     assert chosen_methods("tell,kmeans,tell") == ["tell", "kmeans"]
