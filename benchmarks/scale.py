@@ -180,15 +180,22 @@ def measure(path: Path, rows: int, rounds: int, dask: str | None) -> dict[str, A
     """Run all measurements one after another."""
     task = first_task(path, rows)
     start(2)
-    return {
-        "one_process": passes(InProcess([Shard(open_source(path), threads=1)]), task, rounds),
-        "one_worker": on_ray(path, task, 1, 0, rounds),
-        "two_workers": on_ray(path, task, 2, 0, rounds),
-        "two_workers_cached": on_ray(path, task, 2, rows * FEATURES * 4, rounds),
-        "dask-ml": by_dask(dask, path, task),
-        "losses": against_lloyd(path),
-        "seeding": seeding(path),
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "one_process": lambda: passes(
+            InProcess([Shard(open_source(path), threads=1)]), task, rounds
+        ),
+        "one_worker": lambda: on_ray(path, task, 1, 0, rounds),
+        "two_workers": lambda: on_ray(path, task, 2, 0, rounds),
+        "two_workers_cached": lambda: on_ray(path, task, 2, rows * FEATURES * 4, rounds),
+        "dask-ml": lambda: by_dask(dask, path, task),
+        "losses": lambda: against_lloyd(path),
+        "seeding": lambda: seeding(path),
     }
+    found = {}
+    for name, part in parts.items():
+        found[name] = part()
+        print(name, json.dumps(found[name]), flush=True)
+    return found
 
 
 def main() -> None:
@@ -205,7 +212,6 @@ def main() -> None:
     if not path.exists():
         write_file(path, options.rows)
     results = measure(path, options.rows, options.rounds, options.dask)
-    print(json.dumps(results, indent=1))
     settings = {"rows": options.rows, "features": FEATURES, "clusters": CLUSTERS}
     record("scale", {**settings, "rounds": options.rounds}, results, began=began)
 

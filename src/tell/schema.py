@@ -61,6 +61,7 @@ TRUTH = rule("true or false", lambda value: isinstance(value, bool))
 NUMBER = rule("a number", _is_number)
 OBJECT = rule("an object", lambda value: isinstance(value, dict))
 ANYTHING = rule("anything", lambda value: True)
+_ABSENT = rule("absent", lambda value: False)
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Rule:
@@ -123,9 +124,9 @@ def mapping_of(inner: Rule) -> Rule:
 
 
 def record(
-    parts: Mapping[str, Rule], *, may_lack: Collection[str] = (), others: bool = False
+    parts: Mapping[str, Rule], *, may_lack: Collection[str] = (), others: Rule | None = None
 ) -> Rule:
-    """An object with these keys; with `others` it may have further ones, of any kind."""
+    """An object with these keys; with `others` it may have further ones, which follow that rule."""
 
     def misfits(place: str, value: Any) -> Iterator[tuple[str, str, Any]]:
         if not isinstance(value, dict):
@@ -136,8 +137,8 @@ def record(
                 yield from inner.misfits(_join(place, key), value[key])
             elif key not in may_lack:
                 yield _join(place, key), inner.says, "nothing"
-        for key in () if others else value.keys() - parts.keys():
-            yield _join(place, key), "absent", value[key]
+        for key in value.keys() - parts.keys():
+            yield from (others or _ABSENT).misfits(_join(place, key), value[key])
 
     return Rule("an object", misfits)
 

@@ -186,3 +186,9 @@ def test_a_weight_is_a_repetition_for_the_watch() -> None:
         repeated = start.after(few.repeat_interleave(counts).double())
         for name in ("rows", "mean", "squares", "running", "watched"):
             assert getattr(weighted, name) == pytest.approx(getattr(repeated, name)), name
+
+
+def test_a_baseline_of_no_rows_does_not_stand() -> None:
+    watch = Watch(fitted=True)
+    assert not watch.stands
+    assert watch.after(torch.ones(4)).mean == 1.0

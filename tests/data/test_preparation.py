@@ -19,7 +19,7 @@ from tell.data.chunks import Choice
 from tell.data.preparation import Preparation
 from tell.data.survey import MAX_CATEGORIES, learn
 from tell.data.tables import ArrowSource
-from tell.exceptions import InputError, ParameterError, TellWarning
+from tell.exceptions import InputError, ModelFileError, ParameterError, TellWarning
 
 PEOPLE = {"age": ["31", " ", "45", "52"], "city": ["Ulm", "Ulm", "n.a.", "Bonn"]}
 
@@ -251,3 +251,11 @@ def test_it_survives_json_and_leaves_no_gap(
     assert X.filled is not None
     assert X.filled[:, 0].tolist() == [row[0] is None for row in rows]
     assert np.isfinite((X.X - again.offset) / again.scale).all()
+
+
+def test_a_saved_preparation_that_uses_no_column_is_refused() -> None:
+    content = learn(source({"a": [1.0, 2.0, 1.0]})).to_json()
+    for column in content["columns"]:
+        column["treatment"] = "left out"
+    with pytest.raises(ModelFileError, match="leaves out every column"):
+        Preparation.from_json(content)

@@ -66,6 +66,8 @@ LIES = [
     ("TELL", put("seen", value=[]), "seen"),
     ("TELL", put("watch", "drifting", value="no"), "drifting"),
     ("TELL", put("watch", value={}), "watch"),
+    ("TELL", put("watch", "squares", value=-1.0), "squares"),
+    ("TELL", put("watch", "rows", value=-1), "rows"),
     ("DeepTELL", put("options", "n_clusters", value=10**12), "n_clusters"),
     ("DeepTELL", put("options", "embedding_dim", value=10**9), "embedding_dim"),
     ("DeepTELL", put("options", "epochs", value="all"), "epochs"),
@@ -77,6 +79,8 @@ LIES = [
     ("DeepTELL", put("recipe", "options", value={"x": 1}), "x"),
     ("DeepTELL", put("results", "stream_", value={}), "stream_"),
     ("DeepTELL", put("results", "loss_", value="low"), "loss_"),
+    ("DeepTELL", put("results", "stream_", value=[{"batch": 1 << 64}]), "batch"),
+    ("DeepTELL", put("options", "random_state", value=1 << 40), "random_state"),
 ]
 
 

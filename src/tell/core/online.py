@@ -56,7 +56,7 @@ class Watch:
     @property
     def stands(self) -> bool:
         """Whether it is known what is usual."""
-        return self.fitted or self.rows >= BASELINE_ROWS
+        return self.rows > 0 and (self.fitted or self.rows >= BASELINE_ROWS)
 
     @property
     def deviation(self) -> float:

@@ -356,7 +356,13 @@ class Preparation:
             columns = tuple(_column(entry) for entry in content["columns"])
         except MisfitError as error:
             raise ModelFileError(f"{error}; fit the model again") from None
-        return cls(columns, bool(content["drops_rows"]))
+        preparation = cls(columns, bool(content["drops_rows"]))
+        if not preparation.feature_names:
+            raise ModelFileError(
+                "the model's preparation leaves out every column, but a fit needs at least one; "
+                "fit the model again"
+            )
+        return preparation
 
 
 class _Decoder:

@@ -64,7 +64,10 @@ _LEARNED = {
     "n_features_in_": whole(1, 1 << 53),
     "feature_names_in_": list_of(TEXT),
 }
-_WATCH = dict.fromkeys(("rows", "mean", "squares", "running", "watched"), NUMBER)
+_WATCH = {
+    **dict.fromkeys(("rows", "squares", "watched"), number(0)),
+    **dict.fromkeys(("mean", "running"), NUMBER),
+}
 _OPTIONS = {
     "init": either(TEXT, list_of(list_of(NUMBER))),
     "random_state": optional(whole(0, (1 << 32) - 1)),
@@ -74,7 +77,7 @@ _OPTIONS = {
 # What `describe` writes; the other options are checked as those of a user are.
 SCHEMA = record(
     {
-        "options": record(_OPTIONS, others=True),
+        "options": record(_OPTIONS, others=ANYTHING),
         "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_", "lineage_")),
         "seed": optional(whole(0, (1 << 32) - 1)),
         "usual_loss": NUMBER,
@@ -83,7 +86,7 @@ SCHEMA = record(
         "watch": record({**_WATCH, "drifting": TRUTH, "fitted": TRUTH}),
     },
     may_lack=("usual_loss",),
-    others=True,
+    others=ANYTHING,
 )
 
 

@@ -37,7 +37,6 @@ from tell.schema import (
     check,
     either,
     list_of,
-    mapping_of,
     optional,
     record,
     whole,
@@ -52,6 +51,7 @@ PROBES = 16
 MOST_VALUES = 1 << 24  # of one row, 4096 × 4096
 _COUNT = whole(1, 1 << 31)
 _LINES = list_of(OBJECT)
+_BATCH = record({"batch": whole(0, 1 << 53)}, may_lack=("batch",), others=NUMBER)
 # What `describe` writes; the recipe checks its own options.
 SCHEMA = record(
     {
@@ -68,10 +68,10 @@ SCHEMA = record(
                 "encoder": TEXT,
                 "decoder": optional(TEXT),
                 "augment": optional(TEXT),
-                "random_state": optional(whole(-(1 << 63), 1 << 63)),
+                "random_state": optional(whole(0, (1 << 32) - 1)),
             },
             may_lack=("compiled", "embedding_dim"),
-            others=True,
+            others=ANYTHING,
         ),
         "recipe": OBJECT,  # checked by what restores it
         "results": record(
@@ -81,16 +81,16 @@ SCHEMA = record(
                 "n_iter_": whole(0, 1 << 53),
                 "history_": _LINES,
                 "runs_": _LINES,
-                "stream_": list_of(mapping_of(NUMBER)),
+                "stream_": list_of(_BATCH),
                 "n_features_in_": _COUNT,
             },
-            others=True,
+            others=ANYTHING,
         ),
         "input_shape": list_of(whole(1, MOST_VALUES), longest=3),
         "feature_names": optional(list_of(TEXT)),
         "metadata": ANYTHING,
     },
-    others=True,
+    others=ANYTHING,
 )
 
 
