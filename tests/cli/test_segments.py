@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import runpy
@@ -138,3 +139,40 @@ def test_profile_and_id_need_columns_that_are_there(
     assert "Row 5" not in page
     assert "no column 'kind'" in tell("explain", "model", "iris.csv", "--id", "kind").failed()
     assert "no column 'x'" in tell("explain", "model", "iris.csv", "--profile", "x").failed()
+
+
+@pytest.fixture
+def office(shop: pd.DataFrame, tmp_path: Path) -> pd.DataFrame:
+    """The shop as an office writes it: semicolons, decimal commas, Latin-1, dates by day."""
+    table = shop.head(1200).assign(
+        city=np.where(shop["age"].head(1200) > 40, "Köln", "Münster"),
+        joined=pd.to_datetime(shop["signup"].head(1200)),
+    )
+    table.assign(joined=table["joined"].dt.strftime("%d.%m.%Y")).to_csv(
+        tmp_path / "office.csv", sep=";", decimal=",", index=False, encoding="latin-1"
+    )
+    return table
+
+
+def test_columns_beside_an_office_file_are_read_as_its_rows_are(
+    tell: Tell, office: pd.DataFrame, tmp_path: Path
+) -> None:
+    shown = tell("fit", "office.csv", "-k", 3, "--drop", "joined,city", "--out", "m").worked()
+    assert "mean of all rows" in shown
+    for name, usual in re.findall(r"(age|food|travel|media|income) [\d.,]+ \(([\d.,]+)\)", shown):
+        assert float(usual.replace(",", "")) == pytest.approx(office[name].mean(), rel=5e-3)
+    labels = pd.read_csv(io.StringIO(tell("predict", "m", "office.csv").worked()))
+    assert labels.columns.tolist() == ["id", "cluster"]
+    assert labels["id"].tolist() == office["id"].tolist()
+    told = json.loads(
+        tell(
+            "explain", "m", "office.csv", "--profile", "joined", "--profile", "city", "--id", "id",
+            "--json", "--sample", 300, "--map", "pca",
+        ).worked()
+    )  # fmt: skip
+    joined, city = told["profiles"]
+    means = office["joined"].groupby(labels["cluster"]).mean()
+    days = (means - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    assert joined["kind"] == "date"
+    np.testing.assert_allclose(joined["mean"][:-1], days, atol=1e-6)
+    assert city["levels"] == office["city"].value_counts().index.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,10 +79,11 @@ MOST_COLUMNS, MOST_ROWS = 1000, 1_000_000
 
 def member_statistics(
     labels: NDArray[np.integer], k: int, chunks: Iterable[Chunk], terms: Terms
-) -> dict[str, list[list[float | None]]] | None:
+) -> dict[str, Any] | None:
     """What the members look like: mean and standard deviation (k, d) of the values that are there.
 
-    In the units of the table; None where all members of a cluster have a gap.
+    In the units of the table; None where all members of a cluster have a gap. The same of all rows
+    (d,) stands beside them.
     """
     from tell.explanations.matrices import cluster_sums
 
@@ -103,10 +104,22 @@ def member_statistics(
         counts = counts + cluster_sums(real, own, k, np.zeros(len(shift)))[0]
     if sums is None:
         return None
+    everyone = (part.sum(axis=0, keepdims=True) for part in (sums, squares, counts))
+    means, deviations = _moments(sums, squares, counts)
+    mean_of_all, deviation_of_all = _moments(*everyone)
+    return {
+        "mean": _or_none(shift + means),
+        "deviation": _or_none(deviations),
+        "mean_of_all": _or_none(shift + mean_of_all)[0],
+        "deviation_of_all": _or_none(deviation_of_all)[0],
+    }
+
+
+def _moments(sums: Floats, squares: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation; NaN where nothing was counted."""
     with np.errstate(invalid="ignore"):
         mean = sums / counts
-        deviation = np.sqrt(np.maximum(squares / counts - mean**2, 0.0))
-    return {"mean": _or_none(shift + mean), "deviation": _or_none(deviation)}
+        return mean, np.sqrt(np.maximum(squares / counts - mean**2, 0.0))
 
 
 def _or_none(values: Floats) -> list[list[float | None]]:

@@ -15,6 +15,7 @@ from tell.schema import (
     mapping_of,
     optional,
     record,
+    rule,
     whole,
 )
 
@@ -24,7 +25,29 @@ if TYPE_CHECKING:
 
 # What the command itself writes into a model's metadata, and reads again.
 _ROWS = whole(0, 1 << 53)
+_COLUMN = list_of(optional(NUMBER))
+_MEMBERS = record(
+    {
+        **dict.fromkeys(("mean", "deviation"), list_of(_COLUMN)),
+        **dict.fromkeys(("mean_of_all", "deviation_of_all"), _COLUMN),
+        "features": optional(list_of(TEXT)),
+        "kinds": list_of(TEXT),
+        "readable": list_of(TRUTH),
+    }
+)
+
+
+def _fit_together(members: Any) -> bool:
+    """Whether all statistics of the members are about the same columns."""
+    if next(_MEMBERS.misfits("", members), None) is not None:
+        return False
+    rows = [*members["mean"], *members["deviation"], *(members[name] for name in members
+            if name not in ("mean", "deviation") and members[name] is not None)]  # fmt: skip
+    return len({len(row) for row in rows}) == 1
+
+
 _NOTES = {
+    "members": optional(rule("statistics of the members", _fit_together)),
     "data": optional(TEXT),
     "label": optional(TEXT),
     "rows_seen": optional(_ROWS),

@@ -175,10 +175,7 @@ def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | No
     """What each cluster looks like: its members' means if they are known, else its centre."""
     names = facts["feature_names"]
     if facts["members"] is not None:
-        means = np.asarray(facts["members"]["mean"], np.float64)
-        note = "mean of the members (mean of all clusters)"
-        told, values, kinds, within = _readable(facts["members"], names, means)
-        return values_table(told, values, "mean of", note, kinds=kinds, within=within)
+        return _members_table(facts["members"])
     if (found := centers.get("centers")) is not None:
         note = "value of the centre (mean of all centres)"
         return values_table(names, found, "centre of", note)
@@ -189,18 +186,21 @@ def clusters_table(facts: dict[str, Any], centers: dict[str, Any]) -> Table | No
     return values_table(names, directions, "direction of", note)
 
 
-def _readable(
-    members: dict[str, Any], names: list[str] | None, means: Reals
-) -> tuple[list[str] | None, Reals, list[str] | None, Reals]:
-    """Names, means (k, columns), kinds and deviations of the features that say something alone."""
-    kinds = members.get("kinds")
-    within = np.nan_to_num(np.asarray(members["deviation"], np.float64))
-    if kinds is None:  # noted by an earlier version
-        return names, means, None, within
-    names, readable = members["features"], np.asarray(members["readable"], bool)
+def _members_table(members: dict[str, Any]) -> Table | None:
+    """The members' means against those of all rows, of the features that say something alone."""
+    means = np.asarray(members["mean"], np.float64)
+    usual = np.array([members["mean_of_all"], members["deviation_of_all"]], np.float64)
+    readable = np.asarray(members["readable"], bool)
     told = np.flatnonzero(readable).tolist()
-    titles = None if names is None else [names[f] for f in told]
-    return titles, means[:, readable], [kinds[f] for f in told], within[:, readable]
+    found = members["features"]
+    return values_table(
+        None if found is None else [found[f] for f in told],
+        means[:, readable],
+        "mean of",
+        "mean of the members (mean of all rows)",
+        kinds=[members["kinds"][f] for f in told],
+        usual=usual[:, readable],
+    )
 
 
 def _told(values: Iterable[float], kind: str, digits: int = 4) -> list[str]:
@@ -221,12 +221,12 @@ def values_table(
     note: str,
     *,
     kinds: list[str] | None = None,
-    within: Reals | None = None,
+    usual: Reals | None = None,
 ) -> Table | None:
     """All columns of the clusters' values (k, d) if few, else those that set each cluster apart.
 
-    Many columns without a name, such as pixels, tell nothing: then there is no table. `within`
-    (k, d) is how much the members of each cluster differ: what varies much there sets none apart.
+    Many columns without a name, such as pixels, tell nothing: then there is no table. `usual`
+    (2, d) is mean and standard deviation of all rows; default: those of the values themselves.
     """
     if values.ndim != 2 or (names is None and values.shape[1] > MOST_COLUMNS):
         return None
@@ -243,12 +243,8 @@ def values_table(
             grid.add_row(str(cluster), *(column[cluster] for column in told))
         return grid
     grid = table(heading, "stands out by", text=("stands out by",))
-    there = np.where(np.isnan(values), np.nanmean(values, axis=0), values)
-    typical = there.mean(axis=0)
-    width = there.std(axis=0)
-    if within is not None:
-        width = np.sqrt(width**2 + np.square(within).mean(axis=0))
-    apart = (there - typical) / np.where(width > 0, width, np.inf)
+    typical, width = (values.mean(axis=0), values.std(axis=0)) if usual is None else usual
+    apart = np.nan_to_num((values - typical) / np.where(width > 0, width, np.inf))
     for cluster, row in enumerate(values[:MOST_SHOWN]):
         strongest = np.argsort(-np.abs(apart[cluster]), kind="stable")[:MOST_TOLD]
         pairs = ((names[at], *_told([row[at], typical[at]], kinds[at], 3)) for at in strongest)

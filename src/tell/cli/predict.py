@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tell.cli import options
 from tell.cli.console import err, print_json, say
+
+if TYPE_CHECKING:
+    from tell.data.chunks import Source
 
 # Rows at a time: with 1,000 clusters and --distances this is 130 MB.
 CHUNK_ROWS = 16384
@@ -45,7 +48,8 @@ def command(
         typer.Option(
             "--keep",
             metavar="A,B",
-            help="Columns of DATA to write beside the labels, such as an id.",
+            help="Columns of DATA to write beside the labels; default: those that name the rows, "
+            "as far as the fit has recognised them.",
             rich_help_panel="Output",
             show_default=False,
         ),
@@ -73,7 +77,7 @@ def command(
 
     Columns are matched by name, in whatever order they come, and prepared as they were for
     the fit. A row that the model's [bold]--gaps drop[/] leaves out gets the number -1. Images
-    keep their file names.
+    keep their file names, and tables the column that names their rows.
 
     \b
     [bold]Examples[/]
@@ -87,7 +91,7 @@ def command(
     from tell.cli.opening import open_like
     from tell.cli.writers import check_target
 
-    wanted = options.names(keep) or []
+    wanted = options.names(keep)
     share = None if reject is None else options.share("--reject", reject)
     if workers is not None:
         more = proba or distances or bool(wanted) or share is not None
@@ -104,7 +108,7 @@ def command(
         fitted,
         source,
         target,
-        keep=wanted,
+        keep=id_columns(fitted, source, target) if wanted is None else wanted,
         proba=proba,
         distances=distances,
         reject=share,
@@ -112,6 +116,15 @@ def command(
         visible=err.is_terminal and not (quiet or json),
     )
     print_json(result) if json else print_news(result)
+
+
+def id_columns(model: Any, source: Source, target: Path | None) -> list[str]:
+    """Columns that name the rows, as far as the model knows; one array has no place for them."""
+    learned = getattr(model, "preparation_", None)
+    if learned is None or (target is not None and target.suffix.lower() == ".npy"):
+        return []
+    there = getattr(source, "available", [])
+    return [c.name for c in learned.columns if c.kind == "id" and c.name in there]
 
 
 def check_rejects(model: Any, share: float | None) -> None:

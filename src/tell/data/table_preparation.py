@@ -267,7 +267,7 @@ def _values(cells: Any) -> NDArray[Any]:
     return np.array(["" if text is None else text for text in texts])
 
 
-def held_table(source: TableSource) -> TableSource:
+def held_table(source: TableSource) -> ArrowSource:
     """Read a stream into memory, cells as they are, to go through it more than once."""
     import pyarrow as pa
 

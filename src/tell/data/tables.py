@@ -210,7 +210,7 @@ class ArrowSource(TableSource):
     def __init__(self, table: Any, choice: Choice, chunk_rows: int) -> None:
         import pyarrow as pa
 
-        self._table = pa.table(table) if isinstance(table, pa.RecordBatch) else table
+        self.table = pa.table(table) if isinstance(table, pa.RecordBatch) else table
         super().__init__(
             "Arrow table",
             list(table.schema.names),
@@ -222,7 +222,7 @@ class ArrowSource(TableSource):
         self.states_numbers = schema_numbers(table.schema, self.columns)
 
     def _rows(self) -> Iterator[Chunk]:
-        batches = self._table.select(self.wanted).to_batches(max_chunksize=self.chunk_rows)
+        batches = self.table.select(self.wanted).to_batches(max_chunksize=self.chunk_rows)
         yield from self._convert(batches)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tell.exceptions import MissingDependencyError, ParameterError
 from tell.explanations.profiles import NumberProfile
+from tell.explanations.terms import DATE, day
 from tell.explanations.words import counted, percent
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def _profiles(facts: Explanation) -> list[dict[str, object]]:
             there: dict[str, object] = {"cluster": one.index, "column": profile.name}
             if isinstance(profile, NumberProfile):
                 for what in ("mean", "median", "low", "high", "missing"):
-                    values = getattr(profile, what)
+                    dated = profile.kind == DATE and what != "missing"
+                    values = [day(v) if dated and v == v else v for v in getattr(profile, what)]
                     lines.append(
                         there | {"what": what, "here": values[one.index], "all": values[-1]}
                     )

@@ -24,7 +24,7 @@ from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
 from tell.explanations.surrogate import Rule
-from tell.explanations.terms import Cell, cell_text
+from tell.explanations.terms import Cell, cell_text, number_text
 from tell.explanations.words import counted, percent, short, signed_short
 from tell.files import write_whole
 
@@ -104,6 +104,7 @@ def render_report(
     environment.filters |= {
         "percent": percent,
         "counted": counted,
+        "number": number_text,
         "short": short,
         "signed_short": signed_short,
         "curve": curve,

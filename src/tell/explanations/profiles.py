@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tell.contract import Floats, Ints
 from tell.exceptions import InputError
+from tell.explanations.terms import DATE, NUMBER
 
 #: Categories of a column that are told apart; the others count together.
 MAX_LEVELS = 12
@@ -21,7 +22,8 @@ OTHERS = "others"
 class NumberProfile:
     """A column of numbers by cluster; gaps are counted and take no part in the rest.
 
-    Every array has one entry per cluster and a last one for all rows.
+    Every array has one entry per cluster and a last one for all rows. Dates are days since 1970,
+    and their `kind` is "date".
     """
 
     name: str
@@ -30,6 +32,7 @@ class NumberProfile:
     low: Floats
     high: Floats
     missing: Floats
+    kind: str = NUMBER
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +71,14 @@ def describe_profiles(given: object, labels: Ints, k: int) -> tuple[Profile, ...
 def cells_beside(given: object, rows: Ints) -> dict[str, tuple[float | str | None, ...]]:
     """The cells of some rows in the columns of a profile; None where one is missing."""
     return {
-        name: tuple(_cell(value) for value in values[rows].tolist())
+        name: tuple(_cell(value) for value in _plain(values[rows]))
         for name, values in _columns(given).items()
     }
+
+
+def _plain(values: NDArray[Any]) -> list[Any]:
+    """Values as Python has them; of a moment its day."""
+    return (values.astype("datetime64[D]") if values.dtype.kind == "M" else values).tolist()
 
 
 def _cell(value: object) -> float | str | None:
@@ -92,7 +100,10 @@ def _columns(given: Any) -> dict[str, NDArray[Any]]:
 def _profile(name: str, values: NDArray[Any], labels: Ints, k: int) -> Profile:
     groups = [*(labels == j for j in range(k)), np.ones(len(labels), bool)]
     if values.dtype.kind in "iuf":
-        return _numbers(name, values.astype(np.float64), groups)
+        return _numbers(name, values.astype(np.float64), groups, NUMBER)
+    if values.dtype.kind == "M":
+        days = (values - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+        return _numbers(name, days, groups, DATE)
     texts = np.array(["" if _is_gap(value) else str(value) for value in values], object)
     return _categories(name, texts, groups)
 
@@ -101,7 +112,9 @@ def _is_gap(value: object) -> bool:
     return value is None or value != value or str(value) in ("", "<NA>", "NaT", "nan")
 
 
-def _numbers(name: str, values: Floats, groups: list[NDArray[np.bool_]]) -> NumberProfile:
+def _numbers(
+    name: str, values: Floats, groups: list[NDArray[np.bool_]], kind: str
+) -> NumberProfile:
     known = np.isfinite(values)
     parts = [values[group & known] for group in groups]
     low, median, high = (
@@ -109,7 +122,7 @@ def _numbers(name: str, values: Floats, groups: list[NDArray[np.bool_]]) -> Numb
         for q in (25, 50, 75)
     )
     mean = np.array([part.mean() if len(part) else np.nan for part in parts])
-    return NumberProfile(name, mean, median, low, high, _missing(known, groups))
+    return NumberProfile(name, mean, median, low, high, _missing(known, groups), kind)
 
 
 def _missing(known: NDArray[np.bool_], groups: list[NDArray[np.bool_]]) -> Floats:
