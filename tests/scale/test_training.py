@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_blobs
+from typer.testing import CliRunner
 
+import tell
 from tell import DeepTELL, evaluate
+from tell.cli.main import app
 from tell.core.batches import Batches
 from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
@@ -144,6 +147,26 @@ def test_ray_actors_train_together(cluster: Any, tmp_path: Path) -> None:
     disturbed = model(hooks=[Faulty("once", tmp_path / "mark")]).fit(X)
     assert (tmp_path / "mark").exists()
     assert np.array_equal(ours.cluster_centers_, disturbed.cluster_centers_)
+
+
+def test_the_command_trains_by_workers(cluster: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", X[:600])
+    words = [
+        "fit",
+        tmp_path / "rows.npy",
+        "-k",
+        K,
+        "--deep",
+        "--workers",
+        2,
+        "--start",
+        "k-means++",
+    ]
+    done = CliRunner().invoke(app, [*map(str, words), "--out", str(tmp_path / "model"), "--json"])
+    assert done.exit_code == 0, done.output
+    model = tell.load(tmp_path / "model")
+    assert json.loads(done.stdout)["n_clusters"] == K
+    assert evaluate(Y, model.predict(X)).acc > 0.95
 
 
 def test_what_goes_wrong_in_a_process_is_said(
