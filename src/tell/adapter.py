@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -293,6 +293,8 @@ def affine_step(step: Any) -> AffineInput | None:
     """
     if step is None or step == "passthrough":
         return AffineInput()
+    if isinstance(step, Weighing):
+        return AffineInput(step.offset, step.scale)
     kind = type(step).__name__
     if kind in ("StandardScaler", "RobustScaler", "MaxAbsScaler"):
         offset = getattr(step, "mean_" if kind == "StandardScaler" else "center_", None)
@@ -309,6 +311,35 @@ def affine_step(step: Any) -> AffineInput | None:
     return None
 
 
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """The second half of a preparation of tables: its features, brought to weights that compare."""
+
+    offset: Floats
+    scale: Floats
+
+    def transform(self, X: Reals) -> Floats:
+        """Features (n, d) as the preparation itself gives them."""
+        return np.asarray((X - self.offset) / self.scale)
+
+
+def _unprepared(pipeline: Any, X: Any) -> tuple[Any, Any]:
+    """A pipeline that begins with a preparation of tables: what weighs its features, and these.
+
+    They keep what the preparation knows of their columns, so that reasons are told by these.
+    """
+    from sklearn.pipeline import Pipeline
+
+    from tell.data.table_preparation import TablePreparation, open_prepared
+
+    first = pipeline.steps[0][1]
+    if not isinstance(first, TablePreparation):
+        return pipeline, X
+    learned = first.preparation_
+    weighing = ("weigh", Weighing(learned.offset, learned.scale))
+    return Pipeline([weighing, *pipeline.steps[1:]]), open_prepared(X, learned)
+
+
 def unchained(pipeline: Any, X: Any, *, scale: bool) -> tuple[object, Any, Sequence[str] | None]:
     """A pipeline without the steps that do more than scale columns; X and names behind these.
 
@@ -317,6 +348,7 @@ def unchained(pipeline: Any, X: Any, *, scale: bool) -> tuple[object, Any, Seque
     """
     from sklearn.pipeline import Pipeline
 
+    pipeline, X = _unprepared(pipeline, X)
     steps = pipeline.steps[:-1]
     further = [i for i, (_, step) in enumerate(steps) if not scale or affine_step(step) is None]
     if not further:

@@ -18,7 +18,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from tell import TELL, load
+from tell import TELL, TablePreparation, load
 from tell.exceptions import InputError
 from tell.explanations import Explanation, explain
 from tell.explanations.html_report import render_report
@@ -365,3 +365,24 @@ def test_names_of_clusters_and_rows_are_used(tmp_path: Path) -> None:
         again.name_clusters({3: "no"})
     model.fit(frame)
     assert quick(model, frame).clusters[2].name is None
+
+
+def test_a_pipeline_that_prepares_a_table_is_explained_by_its_columns() -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": np.r_[random.normal(50, 5, 150), random.normal(90, 5, 150)],
+            "city": np.r_[random.choice(["Ulm", "Bonn"], 150), np.full(150, "Rome")],
+        }
+    )
+    frame.loc[::10, "size"] = np.nan
+    model = make_pipeline(TablePreparation(), KMeans(2, n_init=1, random_state=0)).fit(frame)
+    facts = explain(model, frame, rows=range(0, 300, 25), map_method=None)
+    labels = model.predict(frame)
+    for cluster in facts.clusters:
+        members = frame[labels == cluster.index]
+        assert cluster.mean[0] == pytest.approx(members["size"].mean(), rel=1e-9)
+    for point in facts.points:
+        assert {one.name for one in point.contributions} == {"size", "city"}
+        assert point.filled == (("size",) if point.row % 10 == 0 else ())
+        assert point.cluster == labels[point.row]
