@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,6 +245,34 @@ class NamedClusters:
         kept = {str(j): name for j, name in sorted(known.items()) if name}
         self.metadata_ = dict(getattr(self, "metadata_", None) or {}) | {NAMES: kept}
         return self
+
+    def label(self, frame: Any, **options: Any) -> Any:
+        """The frame (pandas or polars) with a column `cluster`, and `cluster_name` if any has one.
+
+        Index and other columns are kept as they are. `options` go to `predict`, such as `reject`.
+
+        >>> import pandas as pd
+        >>> from tell import TELL
+        >>> guests = pd.DataFrame({"age": [8, 9, 41, 40]}, index=["Ida", "Ben", "Eva", "Tom"])
+        >>> model = TELL(2, geometry="euclidean", random_state=0).fit(guests)
+        >>> _ = model.name_clusters({model.predict(guests)[0]: "Children"})
+        >>> model.label(guests)["cluster_name"].to_dict()
+        {'Ida': 'Children', 'Ben': 'Children', 'Eva': '', 'Tom': ''}
+        """
+        if not hasattr(frame, "columns") or not hasattr(frame, "shape"):
+            raise InputError(
+                f"label needs a frame of pandas or polars, got {type(frame).__name__}; predict "
+                "gives the numbers of the clusters for anything else"
+            )
+        found = self.predict(frame, **options)  # type: ignore[attr-defined] # every model has it
+        columns: dict[str, object] = {"cluster": found}
+        if names := cluster_names(self):
+            columns["cluster_name"] = [names.get(int(number), "") for number in found]
+        if hasattr(frame, "assign"):
+            return frame.assign(**columns)
+        import polars
+
+        return frame.with_columns(polars.Series(name, column) for name, column in columns.items())
 
     def _forget_names(self) -> None:
         """The clusters of a new fit are others."""

@@ -153,3 +153,20 @@ def test_what_the_tutorial_shows_is_what_pandas_says() -> None:
     skewed = {name for name, line in lines.items() if line["treatment"] == "log"}
     assert skewed == {"income", "price"}
     assert frame["income"].skew() > 2 > 8 * abs(np.log1p(frame["income"]).skew())
+
+
+def test_a_frame_in_gives_a_frame_out(tmp_path: Path) -> None:
+    import polars as pl
+
+    frame = table().rename(index="c{}".format)
+    model = TELL(3, random_state=0).fit(frame)
+    model.name_clusters({0: "Some"})
+    model.save(tmp_path / "model")
+    found = load(tmp_path / "model").label(frame)
+    assert found.index.equals(frame.index)
+    assert found[frame.columns].equals(frame)
+    assert (found["cluster"] == model.predict(frame)).all()
+    assert ((found["cluster_name"] == "Some") == (found["cluster"] == 0)).all()
+    assert model.label(pl.from_pandas(frame))["cluster"].to_list() == found["cluster"].tolist()
+    with pytest.raises(InputError, match="needs a frame"):
+        model.label(np.zeros((3, 2)))
