@@ -29,6 +29,9 @@ from tell.files import LOCK, locked, write_whole
 FORMAT = "tell-model"
 FORMAT_VERSION = 2  # 1 had no checksum of the description
 _DESCRIPTION = "model.json"
+JOURNAL = "stream.json"  # the log of what a stream did to the model; see `tell.runtime.journal`
+LEARNER = ".learning"  # locked by the service that learns into the folder
+CARD = "README.md"  # the model card, where one was put beside the model
 _PART = re.compile(r"\..*\.part")
 _LOOKS = 10  # at a folder that somebody else writes; a save takes far longer than a look
 
@@ -93,6 +96,8 @@ def write_model(
             write_whole(tensors_file, payload)
             write_whole(place / _DESCRIPTION, text.encode())
         _remove_stale(place, tensors_file)
+        if instead_of is None:  # another model: what happened to the last one is not its past
+            (place / JOURNAL).unlink(missing_ok=True)
     return stamp
 
 
@@ -286,8 +291,11 @@ def _tensors_name(checksum: str) -> str:
 
 def _check_replaceable(place: Path) -> None:
     if place.is_dir():
-        pattern = re.compile(rf"model\.json|tensors-\w+\.safetensors|{_PART.pattern}|{LOCK}")
-        strangers = [c.name for c in place.iterdir() if not pattern.fullmatch(c.name)]
+        pattern = re.compile(rf"model\.json|tensors-\w+\.safetensors|{_PART.pattern}")
+        ours = {LOCK, JOURNAL, LEARNER, CARD}
+        strangers = [
+            c.name for c in place.iterdir() if c.name not in ours and not pattern.fullmatch(c.name)
+        ]
         if strangers:
             raise ModelFileError(
                 f"{place} holds other files ({', '.join(sorted(strangers)[:3])}); "
