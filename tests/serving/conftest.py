@@ -49,7 +49,7 @@ def blob_rows() -> np.ndarray[Any, Any]:
 
 
 @pytest.fixture(scope="session")
-def _models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("models")
     table = {"geometry": "euclidean", "prepare": True, "random_state": 0}
     TELL(3, **table).fit(flower_table()).save(home / "flowers")
@@ -59,9 +59,9 @@ def _models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(_models: Path, tmp_path: Path) -> Callable[[str], Path]:
+def folder(models: Path, tmp_path: Path) -> Callable[[str], Path]:
     """A copy of a model which the test may change."""
-    return lambda name: Path(shutil.copytree(_models / name, tmp_path / name))
+    return lambda name: Path(shutil.copytree(models / name, tmp_path / name))
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.serving.conftest import flower_table, records
 
 from tell.exceptions import ParameterError
 from tell.serving.bodies import RowLimits
 from tell.serving.gate import Gate, RequestLimits, local_hosts, read_body
 from tell.serving.service import Service
-from tests.serving.conftest import flower_table, records
 
 Start = Callable[..., TestClient]
 TOKEN = "correct-horse-battery-staple"
@@ -68,9 +68,7 @@ def test_bodies_have_a_limit(client: Start) -> None:
         for _ in range(100):
             yield json.dumps(rows[0]).encode() + b","
 
-    refused = asked.post(
-        "/predict", content=pieces(), headers={"content-type": "application/json"}
-    )
+    refused = asked.post("/predict", content=pieces(), headers={"content-type": "application/json"})
     assert refused.status_code == 413
     assert "at most 2,000 bytes" in refused.json()["error"]
 
@@ -173,9 +171,7 @@ def test_a_mistake_tells_nothing(client: Start, monkeypatch: pytest.MonkeyPatch)
     assert found.json() == {"error": "a mistake in the service; its log says more"}
 
 
-def test_a_folder_that_is_gone_is_not_named(
-    client: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_gone_is_not_named(client: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     from tell.exceptions import ModelFileError
 
     asked = client()

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.serving.conftest import blob_rows, flower_table, records, shop_table
 
 import tell
 from tell.data.preparation import Column, Preparation
 from tell.explanations import explain
-from tests.serving.conftest import blob_rows, flower_table, records, shop_table
 
 ARROW = "application/vnd.apache.arrow.stream"
 Start = Callable[..., TestClient]
@@ -51,11 +51,9 @@ def bodies(table: pd.DataFrame) -> dict[str, tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("name", ["flowers", "shop"])
-def test_every_form_of_rows_gives_the_models_labels(
-    client: Start, _models: Path, name: str
-) -> None:
+def test_every_form_of_rows_gives_the_models_labels(client: Start, models: Path, name: str) -> None:
     table = (flower_table() if name == "flowers" else shop_table()).iloc[::7]
-    expected = tell.load(_models / name).predict(table).tolist()
+    expected = tell.load(models / name).predict(table).tolist()
     asked = client(name)
     for form, (kind, body) in bodies(table).items():
         found = asked.post("/predict", content=body, headers={"content-type": kind})
@@ -74,21 +72,21 @@ def test_columns_are_matched_by_name_and_others_ignored(client: Start) -> None:
             assert found.json() == plain, kind
 
 
-def test_arrays_are_asked_for_as_lists(client: Start, _models: Path) -> None:
+def test_arrays_are_asked_for_as_lists(client: Start, models: Path) -> None:
     rows = blob_rows()[:50]
     asked = client("blobs")
-    expected = tell.load(_models / "blobs").predict(rows).tolist()
+    expected = tell.load(models / "blobs").predict(rows).tolist()
     assert asked.post("/predict", json={"rows": rows.tolist()}).json()["cluster"] == expected
     refused = asked.post("/predict", json=[{"0": 1.0}])
     assert refused.status_code == 422
     assert "send each row as a list of 8 numbers" in refused.json()["error"]
 
 
-def test_attention_distances_and_rejections(client: Start, _models: Path) -> None:
+def test_attention_distances_and_rejections(client: Start, models: Path) -> None:
     table = flower_table()
     far = table.copy()
     far.iloc[3] = 40.0
-    model, asked = tell.load(_models / "flowers"), client()
+    model, asked = tell.load(models / "flowers"), client()
     call = "/predict?proba=true&distances=1&reject=0.01"
     found = asked.post(call, json=records(far)).json()
     assert found["cluster"] == model.predict(far, reject=0.01).tolist()
@@ -129,9 +127,9 @@ def test_a_text_that_the_model_never_saw_is_told(client: Start) -> None:
 
 # What is wrong, and what the error has to name.
 WRONG: list[tuple[Any, str, int]] = [
-    ([{"age": 1, "spent": 2, "city": "Ulm"}], "row 0 (counting from 0) lacks the column 'member'", 422),
+    ([{"age": 1, "spent": 2, "city": "x"}], "row 0 (counting from 0) lacks the column", 422),
     ([["x", 1, "Ulm", "yes"]], "row 0 (counting from 0) of column 'age' holds 'x'", 422),
-    ([[1, 2, "Ulm", "yes"], [1, -5, "Ulm", "yes"]], "row 1 (counting from 0) of column 'spent'", 422),
+    ([[1, 2, "Ulm", "yes"], [1, -5, "", "yes"]], "row 1 (counting from 0) of column 'spent'", 422),
     ([[1, 2, "Ulm", "perhaps"]], "row 0 (counting from 0) of column 'member' holds 'perhaps'", 422),
     ([[1, 1e999, "Ulm", "yes"]], "row 0 (counting from 0) of column 'spent' is infinite", 422),
     ([[1, 10**400, "Ulm", "yes"]], "row 0 (counting from 0) of column 'spent' is infinite", 422),
@@ -184,7 +182,7 @@ def test_arrow_streams_that_stand_for_more_than_they_hold(client: Start) -> None
     names = table.columns.tolist()
     nulls = pa.table({name: pa.nulls(10**9) for name in names})
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 5000), pa.array(["x" * 100_000]))
-    wide = pa.table({name: long for name in names})
+    wide = pa.table(dict.fromkeys(names, long))
     nested = pa.table({name: pa.array([[1.0]]) for name in names})
     for body, status, words in (
         (packed, 415, "must not be compressed"),
@@ -197,8 +195,8 @@ def test_arrow_streams_that_stand_for_more_than_they_hold(client: Start) -> None
 
 
 @pytest.mark.parametrize("name", ["flowers", "shop", "blobs"])
-def test_reasons_are_those_of_explain(client: Start, _models: Path, name: str) -> None:
-    model = tell.load(_models / name)
+def test_reasons_are_those_of_explain(client: Start, models: Path, name: str) -> None:
+    model = tell.load(models / name)
     if name == "blobs":
         data, row = blob_rows(), blob_rows()[17].tolist()
     else:
@@ -228,8 +226,8 @@ def test_one_row_is_explained_at_a_time(client: Start) -> None:
     assert "exactly one row" in found.json()["error"]
 
 
-def test_what_the_model_is(client: Start, _models: Path) -> None:
-    asked, model = client(), tell.load(_models / "flowers")
+def test_what_the_model_is(client: Start, models: Path) -> None:
+    asked, model = client(), tell.load(models / "flowers")
     about = asked.get("/model").json()
     assert (about["n_clusters"], about["rows_seen"], about["learns"]) == (3, 150, False)
     assert about["columns"] == flower_table().columns.tolist()
@@ -259,9 +257,15 @@ def test_measures_for_prometheus(client: Start) -> None:
 def test_the_calls_are_described(client: Start) -> None:
     asked = client("shop")
     document = asked.get("/openapi.json").json()
-    assert {"/predict", "/explain", "/update", "/model", "/clusters", "/healthz", "/metrics"} == set(
-        document["paths"]
-    )
+    assert {
+        "/predict",
+        "/explain",
+        "/update",
+        "/model",
+        "/clusters",
+        "/healthz",
+        "/metrics",
+    } == set(document["paths"])
     page = asked.get("/docs").text
     assert "POST /predict" in page
     assert "<code>spent</code>" in page
@@ -294,16 +298,16 @@ cells = st.one_of(st.none(), st.floats(-0.9, 1e6), st.just(float("inf")), st.flo
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=5))
 def test_numbers_at_once_equal_columns_one_by_one(rows: list[tuple[float | None, ...]]) -> None:
-    batch = pa.record_batch(
-        {name: pa.array(part, pa.float64()) for name, part in zip("abc", zip(*rows, strict=True), strict=True)}
-    )  # fmt: skip
-    numbers = np.array(rows, np.float64)
+    columns = dict(zip("abc", zip(*rows, strict=True), strict=True))
+    batch = pa.record_batch({name: pa.array(part, pa.float64()) for name, part in columns.items()})
+    expected = outcome(lambda: NUMBERS.encode(batch, "rows"))
+    found = outcome(lambda: NUMBERS.encode_numbers(np.array(rows, np.float64), "rows"))
+    np.testing.assert_equal(found, expected)
+
+
+def outcome(encode: Callable[[], Any]) -> Any:
+    """What comes of rows: features and gaps, or all complaints."""
     try:
-        expected = NUMBERS.encode(batch, "rows")
+        return encode()
     except tell.exceptions.InputError as error:
-        with pytest.raises(tell.exceptions.InputError) as caught:
-            NUMBERS.encode_numbers(numbers, "rows")
-        assert str(caught.value) == str(error)
-        return
-    for found, wanted in zip(NUMBERS.encode_numbers(numbers, "rows"), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+        return sorted(str(error).splitlines())

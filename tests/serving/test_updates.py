@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.serving.conftest import blob_rows, flower_table, records
+from tests.serving.test_answers import csv_body
 
 import tell
 from tell import TELL
@@ -19,8 +21,6 @@ from tell.runtime.journal import MOST_EVENTS, MOST_POINTS, MOST_ROWS, Journal
 from tell.serving.bodies import RowLimits
 from tell.serving.service import Service
 from tell.serving.updates import Updates, in_steps
-from tests.serving.conftest import blob_rows, flower_table, records
-from tests.serving.test_answers import csv_body
 
 Start = Callable[..., TestClient]
 
@@ -175,7 +175,7 @@ def test_drift_is_told_and_noted(client: Start) -> None:
     assert found.json()["drift"] is True
     assert "the data drifts from what the model learned" in found.json()["warnings"][0]
     journal = Journal.read(served(asked).folder)
-    assert [event["kind"] for event in journal.events][0] == "drift"
+    assert next(event["kind"] for event in journal.events) == "drift"
     assert journal.points[-1]["sizes"] == tell.load(served(asked).folder).cluster_sizes_.tolist()
     values = asked.get("/metrics").text
     assert "tell_drift 1.0" in values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -204,4 +205,5 @@ def run(app: Any, listener: socket.socket) -> None:
             app.state.viewers.ended = True  # open pages would keep it waiting
             super().handle_exit(sig, frame)
 
-    Server(config).run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # how it is meant to end
+        Server(config).run(sockets=[listener])
