@@ -143,7 +143,8 @@ class Updates:
         learning, drifts = self._learning, []
         with self._service.turn, learning.all_or_nothing(), _caught() as caught:
             before = learning.rows
-            for chunk in in_steps(chunks):
+            # Rows are counted on from those seen, as on the page.
+            for chunk in in_steps(chunks, start=rows_seen(learning.model)):
                 learning.take(chunk)
             drifts = [str(w.message) for w in caught if issubclass(w.category, DriftWarning)]
         last = learning.model.stream_[-1] if learning.model.stream_ else {}
@@ -173,9 +174,10 @@ def _caught() -> Any:
     return warnings.catch_warnings(record=True, action="always", category=DriftWarning)
 
 
-def in_steps(chunks: list[Chunk], most: int = LEARNED_AT_ONCE) -> Iterator[Chunk]:
-    """The rows of all chunks, at most so many at a time, counted on from the first."""
-    start = 0
+def in_steps(
+    chunks: list[Chunk], most: int = LEARNED_AT_ONCE, *, start: int = 0
+) -> Iterator[Chunk]:
+    """The rows of all chunks, at most so many at a time, counted from `start`."""
     for chunk in chunks:
         for first in range(0, len(chunk), most):
             part = chunk.part(first, first + most, start=start)

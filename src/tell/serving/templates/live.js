@@ -49,6 +49,7 @@
     verdict.classList.toggle("no", data.drift);
   }
 
+  const heading = (words) => words.charAt(0).toUpperCase() + words.slice(1);
   function list(holder, items, none) {
     holder.replaceChildren(...(items.length ? items : [text("li", none, "empty")]));
   }
@@ -57,7 +58,7 @@
       const item = document.createElement("li");
       const when = text("time", `${clock(event.at)}, after ${whole(event.seen)} rows`);
       when.dateTime = new Date(1000 * event.at).toISOString();
-      item.append(text("span", event.kind === "drift" ? "Drift" : "Born", "kind"), when, text("span", event.text));
+      item.append(text("span", heading(event.kind), "kind"), when, text("span", `${heading(event.text)}.`));
       return item;
     }), "Nothing so far.");
   }
@@ -89,7 +90,11 @@
     const first = points[0][SEEN], last = points[points.length - 1][SEEN];
     const values = points.flatMap((p) => [p[LOSS], p[RUNNING], p[LIMIT]]).filter((v) => typeof v === "number");
     const most = Math.max(...values) * 1.05 || 1;
-    const up = (value) => 300 - 300 * value / most;
+    // A loss that grows manyfold would press everything else to the ground.
+    const low = 0.8 * Math.min(...values.filter((v) => v > 0), points[points.length - 1][USUAL] || most);
+    const logarithmic = most > 15 * (points[points.length - 1][USUAL] || most);
+    const up = logarithmic ? (value) => 300 - 300 * Math.log(Math.max(value, low) / low) / Math.log(most / low)
+      : (value) => 300 - 300 * value / most;
     const line = (key, kept = points) => kept.filter((p) => typeof p[key] === "number")
       .map((p) => `${across(p[SEEN], first, last).toFixed(1)},${up(p[key]).toFixed(1)}`);
     const watched = points.filter((p) => p[LIMIT] > 0);
@@ -108,12 +113,12 @@
     if (told) {
       const x = across(told[SEEN], first, last);
       parts.push(shape("line", { x1: x, x2: x, y1: 0, y2: 300 }, "cursor"));
-      at("loss-told").textContent = `After ${whole(told[SEEN])} rows: batch ${short(told[LOSS])}, running ${short(told[RUNNING])}, usual ${short(told[USUAL])}, far rows ${percent(told[FAR])}.`;
+      at("loss-told").textContent = `After ${whole(told[SEEN])} rows: batch ${short(told[LOSS])}, running ${short(told[RUNNING])}, usual ${short(told[USUAL])}, far rows ${percent(told[FAR])}, centres moved by ${short(told[MOVEMENT])}.`;
     } else at("loss-told").textContent = "";
     chart.replaceChildren(...parts);
     const now = points[points.length - 1];
     chart.setAttribute("aria-label", `Running loss ${short(now[RUNNING])}, usual ${short(now[USUAL])}, highest value shown ${short(most)}`);
-    at("loss-from").textContent = `${whole(first)} rows; bottom 0`;
+    at("loss-from").textContent = `${whole(first)} rows; bottom ${logarithmic ? `${short(low)}, logarithmic` : 0}`;
     at("loss-to").textContent = `${whole(last)} rows; top ${short(most)}`;
   }
 
