@@ -179,12 +179,22 @@ class Learning:
             self._labels.append(near.argmin(axis=1).astype(np.int32))
             self._known.append(y)
 
-    def save(self, *, finished: bool) -> None:
+    def save(self, *, finished: bool, noted: bool = True) -> None:
         """Write model and count of rows together, so that the one is never without the other.
 
         If somebody else has written to the folder since, their model learns what this one has
-        learned since its last save: neither's rows are lost.
+        learned since its last save: neither's rows are lost. With `noted`, the journal follows.
         """
+        self._save_merged(finished=finished)
+        if noted:
+            self.note()
+
+    def note(self) -> None:
+        """Bring the journal up to what was saved."""
+        self.journal.add_model(self.model, self._latest)
+        self.journal.write(self.folder)
+
+    def _save_merged(self, *, finished: bool) -> None:
         for _ in range(MOST_MERGES):
             try:
                 self._save(finished=finished)
@@ -204,8 +214,6 @@ class Learning:
         self.model.save(self.folder, metadata=notes)
         self.saved, self._seen = self.rows, seen
         self._unsaved, self.unsaved_bytes = [], 0
-        self.journal.add_model(self.model, self._latest)
-        self.journal.write(self.folder)
 
     def _notes(self, metadata: dict[str, Any], *, finished: bool) -> dict[str, Any]:
         """How far this update has come, and those that others left unfinished meanwhile."""

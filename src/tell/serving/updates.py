@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ from tell.serving.service import Json, Service, busy, check_learns
 MOST_AT_ONCE = 64  # batches of one save
 LEARNED_AT_ONCE = 1024  # rows of a step, as in `tell update`
 LOOK_SECONDS = 1.0
+NOTE_SECONDS = 0.5
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Updates:
             ) from None
         service.refresh()  # what the one before has saved last
         self._learning = self._begin(service.model)
+        self._noted_at, self._unnoted = -NOTE_SECONDS, False
         self._waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="updates", daemon=True)
         self._thread.start()
@@ -100,7 +103,8 @@ class Updates:
                 batches += [] if further is None else [further]
             self._commit(batches)
             if ended:
-                return
+                break
+        self._note()
 
     def _next(self) -> Batch | None:
         """Wait for a batch; meanwhile follow what others save into the folder."""
@@ -108,6 +112,7 @@ class Updates:
             try:
                 return self._waiting.get(timeout=LOOK_SECONDS)
             except queue.Empty:
+                self._note()
                 with suppress(TellError):  # a folder that is being moved: the next look tells
                     if self._service.refresh():
                         self._learning = self._begin(self._service.model)
@@ -127,7 +132,7 @@ class Updates:
             return
         try:
             with self._service.turn:
-                self._learning.save(finished=True)
+                self._save()
         except (OSError, TellError):
             self._forget_unsaved()
             for batch in learned:
@@ -138,6 +143,19 @@ class Updates:
         self._service.adopt(self._learning.model)
         for batch in learned:
             batch.answer.set_result(batch.result)
+
+    def _save(self) -> None:
+        """Save, and note it in the journal, but not more often than anybody looks."""
+        due = time.monotonic() - self._noted_at >= NOTE_SECONDS or self._learning.has_news
+        self._learning.save(finished=True, noted=due)
+        self._noted_at, self._unnoted = (time.monotonic() if due else self._noted_at), not due
+
+    def _note(self) -> None:
+        if self._unnoted:
+            with self._service.turn:
+                self._learning.note()
+            self._unnoted = False
+            self._service.version += 1
 
     def _learn(self, chunks: list[Chunk]) -> Json:
         learning, drifts = self._learning, []
