@@ -10,7 +10,6 @@
     ├── MissingDependencyError (ImportError)   an optional package that is not installed
     ├── DivergedError          (RuntimeError)  training that left the finite numbers
     ├── WorkerError            (RuntimeError)  a process that died in the middle of its work
-    ├── RequestError           (ValueError)    a request that the service refuses, with its status
     └── NotFittedError         (sklearn's)     a model that was never fitted: see `tell.estimators`
 
 One wording everywhere: name, rule, value, remedy.
@@ -55,14 +54,6 @@ class DivergedError(TellError, RuntimeError):
 
 class WorkerError(TellError, RuntimeError):
     """A process that worked for this one is dead: killed, or out of memory."""
-
-
-class RequestError(TellError, ValueError):
-    """A request that `tell serve` refuses; `status` is the code of HTTP that says why."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class TellWarning(UserWarning):

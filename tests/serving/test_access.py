@@ -148,7 +148,7 @@ def test_requests_at_a_time_have_a_limit() -> None:
 
 
 def test_a_body_that_never_comes_is_given_up() -> None:
-    from tell.exceptions import RequestError
+    from tell.serving.refusals import RequestError
 
     async def never() -> Any:
         await asyncio.sleep(60)

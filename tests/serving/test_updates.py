@@ -15,10 +15,11 @@ from tests.serving.test_answers import csv_body
 
 import tell
 from tell import TELL
-from tell.exceptions import ModelFileError, RequestError
+from tell.exceptions import ModelFileError
 from tell.persistence import JOURNAL, LEARNER
 from tell.runtime.journal import MOST_EVENTS, MOST_POINTS, MOST_ROWS, Journal
 from tell.serving.bodies import RowLimits
+from tell.serving.refusals import RequestError
 from tell.serving.service import Service
 from tell.serving.updates import Updates, in_steps
 

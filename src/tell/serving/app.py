@@ -16,12 +16,13 @@ from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
 from tell.contract import cluster_names
-from tell.exceptions import ModelFileError, ParameterError, RequestError, TellError
+from tell.exceptions import ModelFileError, ParameterError, TellError
 from tell.serving import api_document as document
 from tell.serving.bodies import ARROW, CSV, JSON, KINDS
 from tell.serving.gate import EVENTS, HEALTH, Gate, RequestLimits, answer_of, read_body
 from tell.serving.live_page import Viewers, render_docs, render_page
 from tell.serving.measures import Measures
+from tell.serving.refusals import RequestError
 from tell.serving.replies import as_json, labels_reply, reasons
 from tell.serving.service import Service, Wanted
 from tell.serving.updates import Updates

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tell.exceptions import InputError, RequestError
+from tell.exceptions import InputError
+from tell.serving.refusals import RequestError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from tell.data.chunks import Chunk, finite
 from tell.data.limits import decoding
-from tell.exceptions import InputError, RequestError
+from tell.exceptions import InputError
 from tell.runtime.model_rows import feature_names, open_like
 from tell.serving.arrow_bodies import read_arrow
+from tell.serving.refusals import RequestError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from tell.exceptions import RequestError
 from tell.serving.measures import Measures
+from tell.serving.refusals import RequestError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

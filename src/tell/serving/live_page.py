@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tell.contract import cluster_names
-from tell.exceptions import RequestError
 from tell.explanations.palette import cluster_colors
 from tell.explanations.plain import as_plain
 from tell.runtime.journal import Journal, rows_seen
+from tell.serving.refusals import RequestError
 from tell.serving.service import Json, Service
 
 _HERE = Path(__file__).parent / "templates"

@@ -17,7 +17,7 @@ from tell.data.arrays import ArraySource
 from tell.data.chunks import Chunk
 from tell.estimators import load
 from tell.estimators.tell import TELL
-from tell.exceptions import InputError, ParameterError, RequestError, TellWarning
+from tell.exceptions import InputError, ParameterError, TellWarning
 from tell.explanations.points import PointFacts
 from tell.explanations.single_row import explain_row
 from tell.persistence import JOURNAL
@@ -242,8 +242,3 @@ def _noted() -> Iterator[list[str]]:
         warnings.simplefilter("always", TellWarning)
         yield notes
     notes += dict.fromkeys(str(warning.message) for warning in caught)
-
-
-def busy(message: str) -> RequestError:
-    """The service cannot do it now."""
-    return RequestError(503, message)

@@ -24,7 +24,8 @@ from tell.files import held
 from tell.persistence import LEARNER
 from tell.runtime.journal import rows_seen
 from tell.runtime.learner import Learning
-from tell.serving.service import Json, Service, busy, check_learns
+from tell.serving.refusals import busy
+from tell.serving.service import Json, Service, check_learns
 
 MOST_AT_ONCE = 64  # batches of one save
 LEARNED_AT_ONCE = 1024  # rows of a step, as in `tell update`
