@@ -32,6 +32,7 @@ bench: install
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/serve.py
 
 ## attack: 100,000 damaged files, 200 kills and a minute of eight writers; see tests/hostile
 attack: install

@@ -196,6 +196,36 @@ def large_file() -> list[str]:
     ]
 
 
+def services() -> list[str]:
+    """Return how fast a service answers."""
+    found = read("serve")
+    if found is None:
+        return []
+    settings, results = found["settings"], found["results"]
+    rows = [
+        [
+            f"`{name}`",
+            *(f"{result['single'][part]:.2f} ms" for part in ("p50_ms", "p99_ms")),
+            *(f"{result[f'arrow_rows_per_second_{n}'] / 1e3:,.0f}k rows/s" for n in (1, 2)),
+        ]
+        for name, result in results["services"].items()
+    ]
+    one, many = (results["updates"][f"{callers}_callers"] for callers in (1, 16))
+    return [
+        "## A service",
+        "",
+        *table(["service", "one row, p50", "p99", "Arrow, 1 caller", "Arrow, 2 callers"], rows),
+        "",
+        f"k = {settings['clusters']}, d = {settings['features']}; single rows as JSON at "
+        f"{settings['rate']:.0f} requests/s, timed from when they were due; batches of "
+        f"{settings['rows_per_batch']:,} rows as fast as they are answered; medians of rounds in "
+        "turns, service and callers on the same two cores. The bare service is FastAPI with a "
+        "scikit-learn `KMeans` from joblib. `/update` with ten rows, whose answer waits for the "
+        f"save: p50 {one['p50_ms']:.1f} ms and p99 {one['p99_ms']:.1f} ms for one caller, "
+        f"{many['p50_ms']:.1f} and {many['p99_ms']:.1f} ms for sixteen.",
+    ]
+
+
 WORKERS = {
     "one_process": "one process",
     "one_worker": "1 worker",
@@ -344,7 +374,16 @@ def everything() -> str:
     """Return all measurements, for the page of their own."""
     parts = [
         part
-        for part in (shallow(), quality(), tables(), deep(), epochs(), streams(), large_file())
+        for part in (
+            shallow(),
+            quality(),
+            tables(),
+            deep(),
+            epochs(),
+            streams(),
+            large_file(),
+            services(),
+        )
         if part
     ]
     lines = []

@@ -19,6 +19,8 @@ INK, QUIET, PAPER = "#1f2933", "#7b8794", "#ffffff"
 # What stands in each room; which rooms there are, and in which order, says pyproject.toml.
 NOTES = {
     "cli": "one file per command: parse, call, print",
+    "serving": "HTTP, metrics, the live page",
+    "runtime": "a model at work",
     "compare": "methods side by side",
     "reproduce": "the paper as data",
     "estimators": "TELL, DeepTELL",
@@ -38,7 +40,17 @@ NOTES = {
     "files": "whole or not",
     "schema": "types",
 }
-FILLS = ("#e8eef7", "#e6f1ee", "#fdf3dd", "#fbe9e2", "#f7ecf0", "#fbe9e2", "#f0e9f6", "#eef0f2")
+FILLS = (
+    "#e8eef7",
+    "#eef3e2",
+    "#e6f1ee",
+    "#fdf3dd",
+    "#fbe9e2",
+    "#f7ecf0",
+    "#fbe9e2",
+    "#f0e9f6",
+    "#eef0f2",
+)
 STEPS = [
     ("source", "array, file, stream"),
     ("chunk", "finite, checked, precise"),

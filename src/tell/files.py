@@ -112,6 +112,28 @@ def locked(folder: Path, seconds: float = 60.0) -> Iterator[None]:
 
 
 @contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Keep a file locked while the block runs; it is made for that and goes again.
+
+    The system ends the lock with the process that holds it, so a file that is left tells nothing.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or another thread, holds it.
+    """
+    handle = _try_lock(file, create=True)
+    if handle is None:
+        raise BlockingIOError(errno.EAGAIN, "another process holds it", file)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.unlink()  # before the lock on it goes; an open file stays on Windows
+        os.close(handle)
+
+
+@contextmanager
 def scratch_folder(prefix: str) -> Iterator[Path]:
     """Give a new folder among the system's temporary ones that goes when the block ends.
 
@@ -140,18 +162,19 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 def _locked_handle(folder: Path) -> int | None:
     """Lock the folder, or the file in it; None while somebody else has it."""
-    place = folder / LOCK if sys.platform == "win32" else folder
+    if sys.platform == "win32":
+        return _try_lock(folder / LOCK, create=True)
     try:
-        return _try_lock(place)
+        return _try_lock(folder, create=False)
     except OSError as error:
-        if place == folder and error.errno in _NO_LOCKS:
-            return _try_lock(folder / LOCK)
+        if error.errno in _NO_LOCKS:
+            return _try_lock(folder / LOCK, create=True)
         raise
 
 
-def _try_lock(place: Path) -> int | None:
-    made = os.O_RDWR | os.O_CREAT if place.name == LOCK else os.O_RDONLY
-    handle = os.open(place, made | (_SAFE if place.name == LOCK else os.O_CLOEXEC), 0o666)
+def _try_lock(place: Path, *, create: bool) -> int | None:
+    made = os.O_RDWR | os.O_CREAT | _SAFE if create else os.O_RDONLY | os.O_CLOEXEC
+    handle = os.open(place, made, 0o666)
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -29,7 +29,11 @@ from tell.files import LOCK, locked, write_whole
 FORMAT = "tell-model"
 FORMAT_VERSION = 2  # 1 had no checksum of the description
 _DESCRIPTION = "model.json"
+JOURNAL = "stream.json"  # the log of what a stream did to the model; see `tell.runtime.journal`
+LEARNER = ".learning"  # locked by the service that learns into the folder
+CARD = "README.md"  # the model card, where one was put beside the model
 _PART = re.compile(r"\..*\.part")
+_LAID_OUT = 3  # levels of the description that people read line by line
 _LOOKS = 10  # at a folder that somebody else writes; a save takes far longer than a look
 
 
@@ -84,7 +88,7 @@ def write_model(
     # As it will be read: keys become text and numbers of NumPy plain ones.
     description = json.loads(json.dumps(description, default=_plain))
     stamp = description["checksum"] = _checksum(description)
-    text = json.dumps(description, indent=1)
+    text = _laid_out(description, _LAID_OUT)
     with _new_folder(place), _taking_turns(place):
         if instead_of is not None:
             _check_unchanged(place, instead_of)
@@ -93,7 +97,32 @@ def write_model(
             write_whole(tensors_file, payload)
             write_whole(place / _DESCRIPTION, text.encode())
         _remove_stale(place, tensors_file)
+        if instead_of is None:  # another model: what happened to the last one is not its past
+            (place / JOURNAL).unlink(missing_ok=True)
     return stamp
+
+
+def _laid_out(value: Any, depth: int, margin: str = "") -> str:
+    """JSON with the entries of so many levels of objects on lines of their own.
+
+    `json` itself would break every list into lines, too, and that by Python's slow way.
+
+    >>> print(_laid_out({"a": {"b": [1, {"c": 2}]}, "d": {}}, 2))
+    {
+     "a": {
+      "b": [1, {"c": 2}]
+     },
+     "d": {}
+    }
+    """
+    if not (depth and value and isinstance(value, dict)):
+        return json.dumps(value)
+    inner = f"{margin} "
+    lines = (
+        f"{inner}{json.dumps(key)}: {_laid_out(item, depth - 1, inner)}"
+        for key, item in value.items()
+    )
+    return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
 
 
 def save_as(model: object, folder: str | os.PathLike[str], saved: SavedModel) -> None:
@@ -286,8 +315,11 @@ def _tensors_name(checksum: str) -> str:
 
 def _check_replaceable(place: Path) -> None:
     if place.is_dir():
-        pattern = re.compile(rf"model\.json|tensors-\w+\.safetensors|{_PART.pattern}|{LOCK}")
-        strangers = [c.name for c in place.iterdir() if not pattern.fullmatch(c.name)]
+        pattern = re.compile(rf"model\.json|tensors-\w+\.safetensors|{_PART.pattern}")
+        ours = {LOCK, JOURNAL, LEARNER, CARD}
+        strangers = [
+            c.name for c in place.iterdir() if c.name not in ours and not pattern.fullmatch(c.name)
+        ]
         if strangers:
             raise ModelFileError(
                 f"{place} holds other files ({', '.join(sorted(strangers)[:3])}); "

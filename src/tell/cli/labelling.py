@@ -9,41 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.cli.opening import kept_beside, watched
-from tell.cli.writers import Columns, label_writer
+from tell.cli.writers import label_writer
 from tell.contract import cluster_names
 from tell.data.chunks import Source
-
-
-def assignments(
-    model: Any,
-    X: NDArray[np.float32],
-    *,
-    proba: bool,
-    distances: bool,
-    reject: float | None = None,
-) -> Columns:
-    """The columns of the label file for these rows; rows with gaps get -1 and NaN.
-
-    Clusters that people have named are called so, too.
-    """
-    whole = ~np.isnan(X).any(axis=1)
-    columns: Columns = {"cluster": np.full(len(X), -1, dtype=np.int32)}
-    if whole.any():
-        more = {} if reject is None else {"reject": reject}
-        columns["cluster"][whole] = model.predict(X[whole], **more)
-    if names := cluster_names(model):
-        called = [names.get(cluster, "") for cluster in columns["cluster"].tolist()]
-        columns["cluster_name"] = np.array(called, dtype=object).astype(str)
-    for name, wanted, compute in (
-        ("probability", proba, model.predict_proba),
-        ("distance", distances, model.transform),
-    ):
-        if wanted:
-            values = np.full((len(X), len(model.cluster_centers_)), np.nan, dtype=np.float32)
-            if whole.any():
-                values[whole] = compute(X[whole])
-            columns |= {f"{name}_{cluster}": column for cluster, column in enumerate(values.T)}
-    return columns
+from tell.runtime.answers import assignments
 
 
 def write_labels(

@@ -25,7 +25,7 @@ PANELS = {
     "Start here": ["demo"],
     "Cluster your data": ["choose", "fit", "predict", "update", "show", "name", "data"],
     "Understand and compare": ["explain", "compare", "reproduce"],
-    "Use it elsewhere": ["export"],
+    "Use it elsewhere": ["export", "serve", "watch"],
 }
 
 # Typer carries a copy of click inside itself; this base class is reachable in every version.

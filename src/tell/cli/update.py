@@ -106,7 +106,9 @@ def command(
             )
         fitted.set_params(half_life=half_life)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch, memory=memory)
-    learning = Learning(fitted, model, source, resume=resume, score=prequential, trust=trust)
+    learning = Learning(
+        fitted, model, source, resume=resume, score=prequential, trust=trust, tell_news=say
+    )
     if on_error == "skip":
         _skip_bad_lines(source, learning)
     say(learning.opening())

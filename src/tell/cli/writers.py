@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tell.exceptions import InputError
 from tell.files import whole_file
+from tell.runtime.answers import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Column name → values of shape (rows,), the same names for every chunk.
-Columns = dict[str, NDArray[Any]]
 
 
 class Writer(ABC):

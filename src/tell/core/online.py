@@ -68,6 +68,15 @@ class Watch:
         """Loss beyond which a row is called far; unknown until the baseline stands."""
         return self.mean + 3 * self.deviation if self.stands else math.inf
 
+    @property
+    def limit(self) -> float:
+        """Running loss beyond which the data is said to drift."""
+        rows = min(self.watched, RUNNING_ROWS) or 1.0
+        error = self.deviation * math.sqrt(1 / self.rows + 1 / rows) if self.rows else 0.0
+        # Rows that were not fitted lie farther off, and how far, a fit to few rows cannot tell.
+        much = 1.1 if self.rows >= BASELINE_ROWS else 1.5
+        return max(much * self.mean, self.mean + 4 * error)
+
     def after(self, distances: Tensor, weights: Tensor | None = None) -> Watch:
         """The watch after further rows, of which each counts as often as its weight says."""
         count, mean, inside = _moments(distances, weights)
@@ -80,12 +89,8 @@ class Watch:
                 running=self.mean + gap * count / rows,
             )
         running = mean + (self.running - mean) * math.exp(-count / RUNNING_ROWS)
-        watched = self.watched + count
-        error = self.deviation * math.sqrt(1 / self.rows + 1 / min(watched, RUNNING_ROWS))
-        # Rows that were not fitted lie farther off, and how far, a fit to few rows cannot tell.
-        much = 1.1 if self.rows >= BASELINE_ROWS else 1.5
-        drifting = running > much * self.mean and running > self.mean + 4 * error
-        return replace(self, running=running, watched=watched, drifting=drifting)
+        now = replace(self, running=running, watched=self.watched + count)
+        return replace(now, drifting=running > now.limit)
 
 
 def _moments(distances: Tensor, weights: Tensor | None) -> tuple[float, float, float]:
@@ -199,6 +204,7 @@ def step(
         "loss": mean_loss(rows, nearest),
         "running_loss": new.watch.running,
         "baseline_loss": new.watch.mean,
+        "drift_limit": new.watch.limit if new.watch.stands else 0.0,
         "movement": float((new.centers - state.centers).square().sum(dim=1).mean().sqrt()),
         "far_share": far,
         "revived": revived,

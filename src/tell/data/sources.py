@@ -52,7 +52,7 @@ def open_source(
         Parquet or CSV files, a folder of images (its sub-folders are the labels), or a glob such
         as ``"2024-*.parquet"``. A plain word is a named data set (``"digits"``); ``"-"`` is
         standard input with CSV or JSON lines. A generator or `DataLoader` gives batches ``X`` or
-        ``(X, y)``.
+        ``(X, y)``. A binary file object gives lines of CSV or JSON.
     columns : list of str, optional
         Features, in this order; default: all columns but the label. Arrays and CSV files without
         a header name their columns by position.
@@ -152,6 +152,9 @@ def _open_object(data: Any, choice: Choice, chunk_rows: int) -> Source:
         return SparseSource(data, choice, chunk_rows)
     if hasattr(data, "__array__") or isinstance(data, list | tuple):
         return ArraySource(_to_array(data), choice=choice, chunk_rows=chunk_rows)
+    if hasattr(data, "read1"):
+        name = str(getattr(data, "name", "stream"))
+        return LineSource(lambda: data, name, choice, chunk_rows, rereadable=False)
     if isinstance(data, Iterable):
         return _open_iterable(data, choice, chunk_rows)
     raise InputError(

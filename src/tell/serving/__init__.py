@@ -1,0 +1,1 @@
+"""A model as a service: HTTP, metrics, and a page that shows a stream live."""
