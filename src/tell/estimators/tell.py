@@ -47,7 +47,7 @@ from tell.estimators.scaling import (
     step_in_range,
     to_rows,
 )
-from tell.estimators.tell_saving import describe, restore, tensors_of
+from tell.estimators.tell_saving import describe, kept_choice, restore, tensors_of
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,
@@ -720,6 +720,8 @@ class TELL(
             assignment_temperature=self._assignment_temperature(np.float32),
             runs=tuple(map(Run.of, self.runs_)),
             history=self.history_,
+            choice=kept_choice(self),
+            lineage=getattr(self, "lineage_", ()),
         )
 
     def refit(self, X: Any, random_state: int) -> TELL:

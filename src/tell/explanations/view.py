@@ -78,8 +78,12 @@ class ModelView:
 
     def predict(self, X: Matrix) -> Ints:
         """What the model itself answers for rows (n, d), in the precision of its fit."""
+        return np.asarray(self.ask(self.model.predict, X), np.int64)
+
+    def ask(self, question: Callable[[Reals], _Answer], X: Matrix) -> _Answer:
+        """What the model answers for rows whose columns are in its order, only not named."""
         rows = X.astype(np.asarray(self.model.cluster_centers_).dtype, copy=False)
-        return np.asarray(_unnamed(self.model.predict, rows), np.int64)
+        return _unnamed(question, rows)
 
     def layer_rows(self, X: ArrayLike) -> Floats:
         """Rows as the layer compares them with its centres: embedded; unit length on the sphere."""
