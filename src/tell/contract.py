@@ -116,6 +116,7 @@ class Description:
     sizes : (k,) rows behind each centre, where known
     choice : how the number of clusters was chosen, where it was: `Choice.to_json`
     lineage : what became of the clusters of an earlier model, where there was one
+    retired : numbers of clusters that take no rows any more
     """
 
     kind: str
@@ -134,6 +135,7 @@ class Description:
     history: Sequence[Record] = field(default=(), repr=False)
     choice: Record | None = field(default=None, repr=False)
     lineage: Sequence[Record] = ()
+    retired: tuple[int, ...] = ()
 
 
 @runtime_checkable
@@ -221,6 +223,15 @@ class RejectingModel(ClusterModel, Protocol):
 
     def outlier_score(self, X: Reals) -> Reals:
         """Share (n,) of the fitted rows of its cluster that lie nearer to the centre."""
+        ...
+
+
+@runtime_checkable
+class GrowingModel(ClusterModel, Protocol):
+    """A model whose clusters may be born and retired."""
+
+    def without_retired(self) -> ClusterModel:
+        """A copy without the retired clusters; the others are called by the numbers they had."""
         ...
 
 

@@ -278,8 +278,8 @@ def _figure_sheet(facts: Explanation) -> Sheet | None:
         rows["center", cluster.index] = cluster.picture
         for one in (*cluster.prototypes, *cluster.borderline, *cluster.outliers):
             rows["row", one.row] = one.values
-    for one in facts.rejections.rows[:MAX_REJECTED] if facts.rejections else ():
-        rows["row", one.row] = one.values
+    for far in facts.rejections.rows[:MAX_REJECTED] if facts.rejections else ():
+        rows["row", far.row] = far.values
     for point in facts.points:
         rows["row", point.row] = point.values
         found = point.counterfactual

@@ -242,10 +242,10 @@ def share_text(score: float) -> str:
     """A share near 1, rounded down so that it is never overstated.
 
     >>> share_text(0.99789), share_text(0.9), share_text(0.999994)
-    ('99.7 %', '90.0 %', 'more than 99.9 %')
+    ('99.7 %', '90.0 %', 'over 99.9 %')
     """
     if score > 0.999:
-        return "more than 99.9 %"
+        return "over 99.9 %"
     return f"{math.floor(1000 * score + 1e-9) / 10:.1f} %"
 
 

@@ -18,6 +18,7 @@ from tell.contract import (
     Description,
     EncodedInput,
     Floats,
+    GrowingModel,
     InputPath,
     Ints,
     Reals,
@@ -139,6 +140,9 @@ def view_model(model: object) -> ModelView:
     """Look at a fitted `TELL`, `DeepTELL`, or any model with `cluster_centers_` and `predict`."""
     known = as_model(model)
     about = known.describe()
+    if about.retired and isinstance(known, GrowingModel):
+        known = known.without_retired()  # a place for each that takes rows
+        about = known.describe()
     centers = np.asarray(known.cluster_centers_, np.float64)
     centers = unit(centers) if about.geometry == "sphere" else centers
     return ModelView(known, about, known.input_path, centers, cluster_names(known))
