@@ -167,7 +167,7 @@ def draw(curves: dict[str, dict[str, np.ndarray]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(11, 3.8), sharey=True)
+    figure, axes = plt.subplots(1, len(curves), figsize=(11, 4.2), sharey=True)
     for ax, (motion, methods) in zip(axes, curves.items(), strict=True):
         for name, curve in methods.items():
             smooth = np.convolve(curve, np.ones(10) / 10, mode="valid")
@@ -178,7 +178,7 @@ def draw(curves: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("excess loss (0 = perfect)")
     figure.legend(*axes[-1].get_legend_handles_labels(), loc="lower center", ncol=3, frameon=False)
-    figure.tight_layout(rect=(0, 0.14, 1, 1))
+    figure.tight_layout(rect=(0, 0.2, 1, 1))
     plt.rcParams["svg.hashsalt"] = "tell"
     figure.savefig(path, metadata={"Date": None})
 
