@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from tell import TELL, GrowthWarning, InputError, ParameterError, explain, load
+from tell import TELL, GrowthWarning, InputError, ModelFileError, ParameterError, explain, load
 from tell.estimators.growth import in_words
+from tell.estimators.tell_saving import describe, restore, tensors_of
+from tell.persistence import SavedModel
 
 CENTERS = 12 * np.random.default_rng(5).normal(size=(5, 6))
 QUIET = pytest.mark.filterwarnings("ignore::tell.DriftWarning", "ignore::tell.GrowthWarning")
@@ -134,6 +137,21 @@ def test_saved_and_loaded_it_goes_on_as_if_it_had_never_stopped(aged: TELL, tmp_
         fed(model, 1600, [0, 1, 2, 3], 2)
     assert interrupted.growth_ == later.growth_ != []
     assert np.array_equal(interrupted.cluster_centers_, later.cluster_centers_)
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        ("growth.when", torch.full((1,), torch.nan)),
+        ("growth.last", torch.zeros(2)),
+        ("growth.retired", torch.ones(5, dtype=torch.bool)),
+        ("growth.rows", torch.zeros(1, 3)),
+    ],
+)
+def test_damaged_growth_is_refused(aged: TELL, name: str, damaged: torch.Tensor) -> None:
+    saved = SavedModel("TELL", describe(aged), tensors_of(aged) | {name: damaged})
+    with pytest.raises(ModelFileError, match="does not fit its tensors"):
+        restore(TELL(), saved)
 
 
 @QUIET

@@ -276,6 +276,8 @@ def _check_growth(tensors: dict[str, Tensor], k: int, d: int) -> None:
         found = tensors[f"growth.{name}"]
         if tuple(found.shape) != shape or (found.dtype == torch.bool) != (name == "retired"):
             raise ValueError(f"growth.{name} must have shape {shape}, got {tuple(found.shape)}")
+        if not bool(torch.isfinite(found).all()):
+            raise ValueError(f"growth.{name} must be finite")
     if bool(tensors["growth.retired"].all()):
         raise ValueError("growth.retired must leave a cluster")
 
