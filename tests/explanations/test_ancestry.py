@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from tell import TELL, choose, load
+from tell import TELL, DeepTELL, DistilRecipe, choose, load
+from tell.estimators.deep.recipes.graph import GraphStart
 from tell.explanations import Explanation, explain, report
 from tell.explanations.ancestry import in_words
 from tell.explanations.plots import plot_choice
@@ -71,7 +73,10 @@ def test_the_number_comes_with_its_evidence(
 ) -> None:
     model, facts = chosen
     assert facts.choice is not None
-    assert facts.choice.to_json() == model.choice_.to_json()
+    kept = model.choice_
+    told = (facts.choice.n_clusters, facts.choice.runner_up, facts.choice.reasons)
+    assert told == (kept.n_clusters, kept.runner_up, kept.reasons)
+    assert facts.choice.n_rows == kept.evidence.n_rows
     assert json.loads(facts.to_json())["choice"]["n_clusters"] == model.n_clusters_
     page = report(facts, tmp_path / "r.html").read_text(encoding="utf-8")
     section = page.split('id="choice"')[1].split("</section>")[0]
@@ -80,6 +85,28 @@ def test_the_number_comes_with_its_evidence(
     for name in ("gap", "stability", "strength", "silhouette", "elbow"):
         value = getattr(model.choice_.evidence, name)[at]
         assert f"{value:.2f} for {model.n_clusters_}" in section
+
+
+def test_a_choice_by_the_graph_has_curves_too(tmp_path: Path) -> None:
+    """Digits as images: what the graph bound, and what it did not, by the number of groups."""
+    from sklearn.datasets import load_digits
+
+    images = load_digits().images[:300]
+    start = GraphStart(epochs=1, layout_epochs=5, distil_steps=2)
+    with warnings.catch_warnings(action="ignore"):
+        model = DeepTELL("auto", recipe=DistilRecipe(start=start), random_state=0).fit(images)
+    facts = explain(model, images, map_method=None, quality=False)
+    assert facts.choice is not None
+    k = facts.choice.n_clusters
+    assert k == model.n_clusters_ > 1
+    modularity, bond = facts.choice.curves
+    best = model.choice_.numbers.tolist().index(k)
+    assert modularity.at(k) == pytest.approx(model.choice_.modularity[best])
+    assert bond.at(k) == pytest.approx(model.choice_.bonds[best + 1])
+    assert bond.at(1) is None
+    page = report(facts, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "How many clusters" in page
+    assert "Strongest bond" in page
 
 
 def test_models_without_a_choice_or_an_ancestor_have_no_such_section(

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tell.adapter import is_pipeline, unchained
-from tell.choosing.choice import Choice
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
 from tell.explanations.ancestry import Ancestor, describe_lineage
+from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
 from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
@@ -127,7 +127,7 @@ class Explanation:
     profiles: tuple[Profile, ...]
     row_names: Mapping[int, str]
     made: Mapping[str, str]
-    choice: Choice | None
+    choice: ChoiceFacts | None
     lineage: tuple[Ancestor, ...]
     rejections: Rejections | None
     terms: Terms = field(metadata={"json": False})
@@ -295,16 +295,11 @@ def explain(
         profiles=profiles,
         row_names=_row_names(ids, clusters, points, found, rejections),
         made=_made(random_state, sample_size),
-        choice=_choice(view),
+        choice=None if view.about.choice is None else describe_choice(view.about.choice),
         lineage=describe_lineage(view.about.lineage),
         rejections=rejections,
         terms=terms,
     )
-
-
-def _choice(view: ModelView) -> Choice | None:
-    kept = view.about.choice
-    return None if kept is None else Choice.from_json(dict(kept))
 
 
 def _opened(

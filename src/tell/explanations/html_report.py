@@ -16,7 +16,7 @@ import numpy as np
 
 from tell.contract import Reals, Run
 from tell.exceptions import MissingDependencyError
-from tell.explanations.choice_curves import ChoiceCurve, choice_curves
+from tell.explanations.choice_curves import ChoiceCurve
 from tell.explanations.clusters import ClusterFacts
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
@@ -141,7 +141,6 @@ def render_report(
         share_text=share_text,
         row_title=facts.row_title,
         curves=_curves(facts),
-        choice_curves=[] if facts.choice is None else choice_curves(facts.choice),
         banded=banded,
         max_labels=MAX_LABELS,
         map_data=_map_data(facts, colors),
@@ -188,7 +187,7 @@ def banded(curve: ChoiceCurve, marks: Iterable[int | None]) -> tuple[str, str, l
         return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, up, strict=True))
 
     band = points(np.concatenate([across, across[::-1]]), edges)
-    return points(across, curve.values), band, [float(across[ks == k][0]) for k in marks if k]
+    return points(across, curve.values), band, [float(across[ks == k][0]) for k in marks if k in ks]
 
 
 def _headline(facts: Explanation) -> str:

@@ -51,6 +51,7 @@ from tell.estimators.deep.streaming import SourceRows, buffer_bytes, thin
 from tell.estimators.deep.training import Control, Trained
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
+from tell.estimators.tell_saving import kept_choice
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,
@@ -382,6 +383,7 @@ class DeepTELL(
             sizes=self.cluster_sizes_,
             runs=tuple(map(Run.of, self.runs_)),
             history=self.history_,
+            choice=kept_choice(self),
         )
 
     def refit(self, X: Any, random_state: int) -> DeepTELL:
