@@ -58,8 +58,8 @@ def describe_choice(kept: Record) -> ChoiceFacts:
         n_rows, curves = choice.evidence.n_rows, choice_curves(choice)
     else:
         n_rows, curves = content["n_rows"], _graph_curves(content)
-    told = (content[name] for name in ("n_clusters", "runner_up", "reasons"))
-    return ChoiceFacts(*told, n_rows, tuple(curves))
+    told = {name: content[name] for name in ("n_clusters", "runner_up", "reasons")}
+    return ChoiceFacts(**told, n_rows=n_rows, curves=tuple(curves))
 
 
 def choice_curves(choice: Choice) -> list[ChoiceCurve]:
