@@ -60,6 +60,17 @@ def test_a_fourth_cluster_is_found_and_the_others_keep_their_numbers(
 
 
 @QUIET
+def test_one_large_batch_grows_as_many_small_ones() -> None:
+    model, X = started(), rows(6000, [0, 1, 2, 3], 2)
+    model.partial_fit(X)
+    assert [entry["event"] for entry in model.growth_] == ["born"]
+    assert model.labels_.shape == (6000,)
+    assert model.n_seen_ == 7500
+    small = fed(started(), 6000, [0, 1, 2, 3], 2)
+    assert np.abs(model.cluster_centers_ - small.cluster_centers_).max() < 0.3
+
+
+@QUIET
 def test_usual_rows_give_birth_to_nothing() -> None:
     model = fed(started(), 20_000, [0, 1, 2], 1, batch=200)
     assert model.growth_ == []

@@ -152,12 +152,14 @@ def _wait(state: StreamState, rows: Rows, outside: Tensor) -> StreamState:
     growth, index = state.growth, torch.nonzero(outside)[:, 0]
     if growth is None or not len(index):
         return state
-    weights = wide(rows.weights()[index]).to(growth.weights)
+    weights = wide(rows.weights()).to(growth.weights)
+    came = state.seen - weights.sum() + weights.cumsum(0)  # one after another
+    weights = weights[index]
     joined = replace(
         growth,
         rows=torch.cat([growth.rows, rows.dense(index).to(growth.rows)]),
         weights=torch.cat([growth.weights, weights]),
-        when=torch.cat([growth.when, weights.new_full((len(index),), state.seen)]),
+        when=torch.cat([growth.when, came[index]]),
     )
     return replace(state, growth=joined)
 

@@ -563,12 +563,15 @@ class TELL(
         return self._step(X, weight)
 
     def _step(self, X: Any, weight: Floats | None) -> Self:
+        most = self._growing()
+        if most is not None and X.shape[0] > most:
+            return self._step_by_step(X, weight, int(most))
         dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
         weight = None if weight is None else weight.astype(dtype, copy=False)
         rows = self._rows(X, weight, dtype)
         was_drifting, before = self._state.watch.drifting, self._state
         self._state, record, labels = step_in_range(
-            self._state, rows, self.geometry, self.half_life, self._growing()
+            self._state, rows, self.geometry, self.half_life, most
         )
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
         self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
@@ -585,6 +588,16 @@ class TELL(
         for entry in growth_events(before, self._state):
             self.growth_ = [*self.growth_, entry]
             warnings.warn(in_words(entry), GrowthWarning, stacklevel=5)
+        return self
+
+    def _step_by_step(self, X: Any, weight: Floats | None, most: int) -> Self:
+        """Take no more rows at once than a gathering must last: a cluster may be born of some."""
+        labels = []
+        for start in range(0, X.shape[0], most):
+            part = slice(start, start + most)
+            self._step(X[part], None if weight is None else weight[part])
+            labels.append(self.labels_)
+        self.labels_ = np.concatenate(labels)
         return self
 
     def _growing(self) -> float | None:
