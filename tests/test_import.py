@@ -64,10 +64,10 @@ def test_importing_torch_does_not_need_the_estimators() -> None:
 
 CONTENTS = """
     ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
-    DistilRecipe DivergedError DriftWarning InputError MissingDependencyError ModelChangedError
-    ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL TablePreparation
-    TellError TellRecipe TellWarning UntrustedModelError Views WorkerError __version__ choose
-    evaluate explain load network_builder open_source report
+    DistilRecipe DivergedError DriftWarning GrowthWarning InputError MissingDependencyError
+    ModelChangedError ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL
+    TablePreparation TellError TellRecipe TellWarning UntrustedModelError Views WorkerError
+    __version__ choose evaluate explain load network_builder open_source report
 """
 
 

@@ -114,6 +114,9 @@ class Description:
         distance to the own centre) and "reconstruction"; empty where that is not known
     loss : mean squared distance of a row of the fit to its centre, where known
     sizes : (k,) rows behind each centre, where known
+    choice : how the number of clusters was chosen, where it was: `Choice.to_json`
+    lineage : what became of the clusters of an earlier model, where there was one
+    retired : numbers of clusters that take no rows any more
     """
 
     kind: str
@@ -130,6 +133,9 @@ class Description:
     assignment_temperature: float | None = None
     runs: tuple[Run, ...] = ()
     history: Sequence[Record] = field(default=(), repr=False)
+    choice: Record | None = field(default=None, repr=False)
+    lineage: Sequence[Record] = ()
+    retired: tuple[int, ...] = ()
 
 
 @runtime_checkable
@@ -200,6 +206,32 @@ class UpdatableModel(ClusterModel, Protocol):
 
     def partial_fit(self, X: Reals) -> Self:
         """Learn from rows, once."""
+        ...
+
+
+@runtime_checkable
+class RejectingModel(ClusterModel, Protocol):
+    """A model that knows how far from their centres its rows lie."""
+
+    def predict(self, X: Reals, *, reject: float | None = None) -> NDArray[np.integer]:
+        """The nearest centre of each row, (n,); -1 for those that `reject` gives up."""
+        ...
+
+    def reject_limits(self, reject: float) -> Reals:
+        """Squared distances (k,) to the own centre beyond which rows are given up."""
+        ...
+
+    def outlier_score(self, X: Reals) -> Reals:
+        """Share (n,) of the fitted rows of its cluster that lie nearer to the centre."""
+        ...
+
+
+@runtime_checkable
+class GrowingModel(ClusterModel, Protocol):
+    """A model whose clusters may be born and retired."""
+
+    def without_retired(self) -> ClusterModel:
+        """A copy without the retired clusters; the others are called by the numbers they had."""
         ...
 
 

@@ -66,3 +66,7 @@ class ConvergenceWarning(TellWarning):
 
 class DriftWarning(TellWarning):
     """Streamed rows no longer look like the rows the model learned from."""
+
+
+class GrowthWarning(TellWarning):
+    """A cluster was born of streamed rows, or retired because none came to it any more."""

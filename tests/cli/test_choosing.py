@@ -94,3 +94,13 @@ def test_a_table_is_prepared_as_before(tmp_path):
     newer = load(tmp_path / "newer")
     assert [entry["fate"] for entry in newer.lineage_] == ["kept"] * 3
     assert newer.preparation_.to_json() == load(tmp_path / "old").preparation_.to_json()
+
+
+def test_deep_counts_the_groups_of_its_graph(blobs, tmp_path):
+    options = ("--deep", "--recipe", "distil", "--n-init", 1, "--json")
+    fitted = json.loads(run("fit", blobs, *options, "-o", tmp_path / "model"))
+    assert fitted["n_clusters"] == 4
+    assert fitted["choice"]["reasons"].startswith("4 clusters: the two groups of the neighbour")
+    assert load(tmp_path / "model").n_clusters == "auto"
+    text = run("fit", blobs, "--deep", "--recipe", "paper", "-o", tmp_path / "x", code=2)
+    assert "must come with a start" in " ".join(text.split())

@@ -86,3 +86,22 @@ def test_rows_keep_their_numbers_beside_an_older_model(tell: Tell, tmp_path: Pat
     assert (point["row"], point["label"]) == (100, "virginica")
     assert point["values"][0] == pytest.approx(6.3)
     assert sum(map(sum, facts["changes"]["overlap"])) == 149  # what both have seen
+
+
+def test_rejected_rows_are_told_with_their_reasons(tell: Tell, folder: Path) -> None:
+    printed = tell("explain", "model", "wine.csv", "--reject", "5%", "--map", "pca").worked()
+    flat = " ".join(printed.split())
+    assert "of 178 rows are rejected: they belong to no cluster." in flat
+    assert "farther from its nearest centre than" in flat
+    assert "unusual" in flat
+    run = tell("explain", "model", "wine.csv", "--reject", "5%", "--json", "--map", "pca")
+    found = json.loads(run.worked())["rejections"]
+    rows = [one["row"] for one in found["rows"]]
+    (folder / "labels.csv").unlink(missing_ok=True)
+    tell("predict", "model", "wine.csv", "--reject", "5%", "--out", "labels.csv").worked()
+    labels = (folder / "labels.csv").read_text().split()[1:]
+    assert sorted(rows) == [i for i, line in enumerate(labels) if line.split(",")[-1] == "-1"]
+    one = tell("explain", "model", "wine.csv", "--reject", "5%", "--row", rows[0]).worked()
+    assert "At 5 % it is rejected: farther from" in " ".join(one.split())
+    bad = tell("explain", "model", "wine.csv", "--reject", "all").failed()
+    assert "--reject must be a share of the rows" in bad

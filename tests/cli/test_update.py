@@ -248,3 +248,30 @@ def test_a_half_life_is_not_for_deep_models(tell: Tell, tmp_path: Path) -> None:
     refused = tell("update", "deep", "flowers.csv", "--half-life", 30)
     assert refused.code == 2
     assert "--half-life needs a model of tell fit without --deep" in refused.err
+
+
+def test_a_stream_may_grow_and_says_so(tell: Tell, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    places = 15 * random.normal(size=(4, 3))
+
+    def write(name: str, n: int, groups: int) -> None:
+        rows = places[random.integers(0, groups, n)] + random.normal(size=(n, 3))
+        np.savetxt(tmp_path / name, rows, delimiter=",", header="a,b,c", comments="")
+
+    write("first.csv", 900, 3)
+    write("later.csv", 3000, 4)
+    tell("fit", "first.csv", "-k", 3, "--seed", 0, "--out", "growing", "--no-prepare",
+         "--geometry", "euclidean").worked()  # fmt: skip
+    run = tell("update", "growing", "later.csv", "--grow", "--batch", 100, "--json")
+    result = json.loads(run.worked())
+    assert [entry["event"] for entry in result["growth"]] == ["born"]
+    assert "cluster 3 was born after" in run.err
+    assert json.loads(tell("show", "growing", "--json").worked())["n_clusters"] == 4
+    printed = tell("update", "growing", "later.csv", "--batch", 100).worked()
+    assert "born" not in printed  # it is there already
+    tell("fit", "first.csv", "-k", 3, "--seed", 0, "--out", "deep", "--deep", "--n-init", 1,
+         "--recipe", "distil").worked()  # fmt: skip
+    assert (
+        "--grow needs a model of tell fit without --deep"
+        in tell("update", "deep", "later.csv", "--grow").failed()
+    )

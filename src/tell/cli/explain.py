@@ -71,6 +71,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    reject: Annotated[
+        str | None,
+        typer.Option(
+            "--reject",
+            metavar="SHARE",
+            help="Say which rows predict --reject gives up, such as 1%, and why each.",
+            show_default=False,
+        ),
+    ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
@@ -120,16 +129,20 @@ def command(
       tell explain model customers.csv --profile country --id name --fixed age
       tell explain model customers.csv --name 0=Families --name 1=Students --labels labelled.csv
       tell explain new_model flowers.csv --against old_model
+      tell explain model flowers.csv --reject 1%
     """
     from tell import load
     from tell.cli.beside import read_beside
     from tell.cli.opening import held, open_like
+    from tell.cli.predict import check_rejects
     from tell.cli.writers import check_page, check_target
     from tell.explanations import compare, explain, report
 
     check_page(target, data)
     check_target(labels, data, many_columns=True)
+    share = None if reject is None else options.share("--reject", reject)
     fitted = load(model, trust=trust)
+    check_rejects(fitted, share)
     if name:
         fitted.name_clusters(options.cluster_names(name))
         fitted.save(model)
@@ -148,6 +161,7 @@ def command(
         source,
         rows=row or (),
         fixed=fixed or (),
+        reject=share,
         profile={name: beside[name] for name in profile} if profile else None,
         ids=None if id_column is None else beside[id_column].tolist(),
         map_method=None if only_rows else map_method,
@@ -206,10 +220,25 @@ def print_explanation(facts: Explanation, changes: Comparison | None, *, only_ro
             name = (_text(cluster.name or ""),) if named else ()
             grid.add_row(str(cluster.index), *name, f"{cluster.size:,}", _text(cluster.summary))
         out.print(grid)
+        print_rejections(facts)
     if changes is not None:
         out.print(f"\n[bold]Against the older model[/] (agreement {changes.agreement:.2f})")
         for fate in changes.fates:
             out.print(f"  {_text(fate.summary)}")
+
+
+def print_rejections(facts: Explanation, n: int = 10) -> None:
+    """Print the rows that belong nowhere, farthest out first, each with its reason."""
+    found = facts.rejections
+    if found is None:
+        return
+    out.print(f"\n[bold]{_text(found.summary(facts.data.n_rows))}[/]")
+    for one in found.rows[:n]:
+        out.print(
+            f"  {_text(facts.row_title(one.row))} (cluster {one.cluster}): {_text(one.reason)}"
+        )
+    if found.count > n:
+        out.print(f"  … and {found.count - n:,} more; the report and --json have them")
 
 
 def print_verdict(facts: Explanation) -> None:

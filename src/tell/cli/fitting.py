@@ -149,8 +149,6 @@ def build(
             "--deep learns its own features and clusters them on the sphere; leave out "
             "--standardize, --geometry and --half-life"
         )
-    if not isinstance(clusters, int):
-        raise ParameterError("--deep needs a number of clusters, got none; pass -k")
     return estimators.DeepTELL(clusters, workers=workers, **shared, **given)
 
 

@@ -54,6 +54,8 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "preparation": _decisions(model),
         "metrics": known.get("metrics"),
         "members": known.get("members"),
+        "choice": about.choice,
+        "lineage": list(about.lineage),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
 

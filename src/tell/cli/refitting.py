@@ -26,6 +26,7 @@ def fit_like(
     from tell import TELL, load
     from tell.cli.fitting import Remembered, fit_and_save
     from tell.cli.opening import kept, open_like
+    from tell.explanations.ancestry import in_words
 
     if named := [name for name, value in given.items() if value]:
         raise ParameterError(
@@ -53,28 +54,3 @@ def fit_like(
     )
     words = [in_words(entry) for entry in model.lineage_]
     return result | {"lineage": model.lineage_, "lineage_in_words": [*words, ""]}
-
-
-def in_words(entry: Mapping[str, Any]) -> str:
-    """One line for people.
-
-    >>> in_words({"was": 3, "cluster": 3, "fate": "kept", "shared": 0.98, "shift": 0.05})
-    'cluster 3 was kept: 98% of its rows are still together, its centre moved by 0.05 widths'
-    >>> in_words({"was": None, "cluster": 4, "fate": "born", "rows": 120})
-    'cluster 4 was born: 120 rows'
-    """
-    if entry["was"] is None:
-        return f"cluster {entry['cluster']} was born: {entry['rows']:,} rows"
-    if entry["cluster"] is None:
-        return f"cluster {entry['was']} died: none of its rows came again"
-    together = f"{entry['shared']:.0%} of its rows"
-    if entry["fate"] == "split":
-        return f"cluster {entry['was']} was split into {', '.join(map(str, entry['into']))}"
-    if entry["fate"] in ("merged", "died"):
-        end = "was merged into" if entry["fate"] == "merged" else "died; most of its rows are in"
-        return f"cluster {entry['was']} {end} {entry['cluster']}: {together}"
-    verb = "was kept" if entry["fate"] == "kept" else "moved"
-    return (
-        f"cluster {entry['was']} {verb}: {together} are still together, its centre moved by "
-        f"{entry['shift']:.2g} widths"
-    )

@@ -48,6 +48,15 @@ def command(
         ),
     ] = "stop",
     half_life: options.HalfLife = None,
+    grow: Annotated[
+        bool,
+        typer.Option(
+            "--grow",
+            help="Make a cluster of rows that belong to none, once they have gathered for 1,000 "
+            "rows; retire one that gets none for 10,000. The model keeps this setting.",
+            rich_help_panel="Model",
+        ),
+    ] = False,
     memory: options.Memory = options.DEFAULT_MEMORY,
     prequential: Annotated[
         bool,
@@ -84,6 +93,7 @@ def command(
     [bold]Examples[/]
       tell update model monday.csv
       tail -f log.csv | tell update model - --half-life 10000
+      tail -f log.csv | tell update model - --grow
       tell update model labelled.csv --prequential --label species
     """
     from tell import load
@@ -105,6 +115,13 @@ def command(
                 f"{type(fitted).__name__}; leave it out"
             )
         fitted.set_params(half_life=half_life)
+    if grow:
+        if "grow" not in fitted.get_params():
+            raise ParameterError(
+                f"--grow needs a model of tell fit without --deep, got a {type(fitted).__name__}; "
+                "leave it out"
+            )
+        fitted.set_params(grow=True)
     source = open_like(fitted, data, label=label, keep_gaps=True, chunk_rows=batch, memory=memory)
     learning = Learning(
         fitted, model, source, resume=resume, score=prequential, trust=trust, tell_news=say
@@ -149,6 +166,10 @@ def print_news(learning: Learning) -> None:
         scores = result["prequential"]
         out.print("before learning from them, these rows scored:")
         out.print("  ".join(f"{name} {value:.4g}" for name, value in scores.items()))
+    if result["growth"]:
+        events = [entry["event"] for entry in result["growth"]]
+        born, retired = events.count("born"), events.count("retired")
+        out.print(f"[yellow]clusters: {born} born, {retired} retired[/]; see above")
     if result["drift_warnings"]:
         out.print(f"[yellow]{result['drift_warnings']} drift warnings[/]; see above")
     out.print(f"model: {plain(result['model'])}", markup=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from tell.core.layer import Geometry
 from tell.core.radii import Radii
 from tell.core.seeding import as_centers, seedable
 from tell.core.sums import Sums
+
+if TYPE_CHECKING:
+    from tell.core.growing import Growth
 
 BASELINE_ROWS = 1000  # rows from which the usual loss is learned
 BASELINE_ROWS_PER_CLUSTER = 16  # fewer fitted rows lie too close to their centres to be usual
@@ -122,6 +126,34 @@ class StreamState:
     revived_at: float = 0.0  # rows seen when idle centres were last looked for
     watch: Watch = field(default_factory=Watch)
     radii: Radii | None = None  # of models that an earlier version has written
+    growth: Growth | None = None  # of a stream whose clusters may be born and retired
+
+    @property
+    def live(self) -> Tensor | None:
+        """Positions of the clusters that still take rows; None if all do."""
+        if self.growth is None or not bool(self.growth.retired.any()):
+            return None
+        return torch.nonzero(~self.growth.retired)[:, 0]
+
+    def only(self, clusters: Tensor) -> StreamState:
+        """With some of the clusters, in this order, and nobody waiting for another."""
+        return replace(
+            self,
+            centers=self.centers[clusters],
+            memory=Totals(*(part[clusters] for part in self.memory)),
+            lengths=self.lengths[clusters],
+            radii=None if self.radii is None else self.radii.only(clusters),
+            growth=None,
+        )
+
+
+def assign_live(rows: Rows, state: StreamState, geometry: Geometry) -> Assignment:
+    """The nearest of the clusters that still take rows, for each row."""
+    live, centers = state.live, state.centers.to(rows.example)
+    if live is None:
+        return assign(rows, centers, geometry)
+    found = assign(rows, centers[live], geometry)
+    return Assignment(live[found.labels], found.distances)
 
 
 def stream_state(fit: Fit) -> StreamState:
@@ -129,7 +161,7 @@ def stream_state(fit: Fit) -> StreamState:
     rows, labels, part = fit.descent.rows, fit.descent.assignment.labels, fit.descent.totals
     counts = wide(fit.counts)
     growth = counts / part.counts.clamp(min=torch.finfo(part.counts.dtype).tiny)
-    lengths = torch.zeros_like(counts).index_add_(0, labels, _lengths(rows))
+    lengths = torch.zeros_like(counts).index_add_(0, labels, lengths_of(rows))
     memory = Totals(part.sums * growth[:, None], counts)
     seen = float(counts.sum())
     watch = Watch.over(fit.descent.assignment.distances, len(counts))
@@ -157,7 +189,7 @@ def grown(state: StreamState, rows: float) -> StreamState:
     return replace(state, memory=memory, lengths=lengths, seen=rows, revived_at=rows, radii=radii)
 
 
-def _lengths(rows: Rows) -> Tensor:
+def lengths_of(rows: Rows) -> Tensor:
     """Weighted lengths of the rows."""
     return wide(rows.length * rows.weights())
 
@@ -178,26 +210,54 @@ def step(
     ‖s‖/‖S‖. It falls as 1/t for a stationary stream and stays constant under a half-life.
     A weight of 1 stands for `unit` rows: the watch over the loss counts in rows.
     """
-    nearest = assign(rows, state.centers, geometry)
-    repeated = None if rows.weight is None else wide(rows.weight) * unit
+    nearest = assign_live(rows, state, geometry)
     part = totals(rows, nearest.labels, len(state.centers), geometry)
     count = float(part.counts.sum())
     keep = 1.0 if half_life is None else 0.5 ** (count / half_life)
+    new = learned(state, rows, nearest, part, geometry, keep)
+    new, revived = replace(new, seen=state.seen + count), 0
+    if state.growth is None:
+        new, revived = _revive_idle(new, rows, nearest, geometry)
+    else:  # a number belongs to one cluster for ever
+        new = replace(new, growth=state.growth.served(part.counts, new.seen))
+    new, record = recorded(state, new, rows, nearest, unit, count)
+    return new, record | {"revived": revived}, nearest.labels
+
+
+def learned(
+    state: StreamState,
+    rows: Rows,
+    nearest: Assignment,
+    part: Totals,
+    geometry: Geometry,
+    keep: float,
+) -> StreamState:
+    """Centres, memory and distances after rows with these totals; the old count `keep` times."""
     memory = Totals(state.memory.sums * keep + part.sums, state.memory.counts * keep + part.counts)
-    lengths = (state.lengths * keep).index_add_(0, nearest.labels, _lengths(rows))
+    lengths = (state.lengths * keep).index_add_(0, nearest.labels, lengths_of(rows))
     # Forgetting shortens a sum, it does not turn it: a centre without new rows stays.
     moved = step_to(memory, state.centers, geometry).to(state.centers.dtype)
-    new = StreamState(
-        torch.where((part.counts > 0)[:, None], moved, state.centers),
-        memory,
-        lengths,
-        state.seen + count,
-        state.revived_at,
-        state.watch.after(nearest.distances, repeated),
-        None if state.radii is None else state.radii.after(*nearest, rows.weight, keep),
+    return replace(
+        state,
+        centers=torch.where((part.counts > 0)[:, None], moved, state.centers),
+        memory=memory,
+        lengths=lengths,
+        radii=None if state.radii is None else state.radii.after(*nearest, rows.weight, keep),
     )
-    new, revived = _revive_idle(new, rows, nearest, geometry)
-    far = _share(nearest.distances > state.watch.far, repeated)
+
+
+def recorded(
+    before: StreamState,
+    after: StreamState,
+    rows: Rows,
+    nearest: Assignment,
+    unit: float,
+    count: float,
+) -> tuple[StreamState, dict[str, float]]:
+    """The state with its watch brought up to date, and what is noted of a batch."""
+    repeated = None if rows.weight is None else wide(rows.weight) * unit
+    new = replace(after, watch=before.watch.after(nearest.distances, repeated))
+    moved = new.centers[: len(before.centers)] - before.centers
     record = {
         "rows": count,
         "seen": new.seen,
@@ -205,12 +265,12 @@ def step(
         "running_loss": new.watch.running,
         "baseline_loss": new.watch.mean,
         "drift_limit": new.watch.limit if new.watch.stands else 0.0,
-        "movement": float((new.centers - state.centers).square().sum(dim=1).mean().sqrt()),
-        "far_share": far,
-        "revived": revived,
+        "movement": float(moved.square().sum(dim=1).mean().sqrt()),
+        "far_share": _share(nearest.distances > before.watch.far, repeated),
+        "revived": 0.0,
         "drift": float(new.watch.drifting),
     }
-    return new, record, nearest.labels
+    return new, record
 
 
 def _revive_idle(

@@ -71,6 +71,15 @@ class Radii:
         unit[clusters] = self.unit.median()
         return Radii(counts, unit)
 
+    def joined(self, other: Radii) -> Radii:
+        """With further clusters behind these."""
+        pairs = ((self.counts, other.counts), (self.unit, other.unit))
+        return Radii(*(torch.cat([own, more.to(own)]) for own, more in pairs))
+
+    def only(self, clusters: Tensor) -> Radii:
+        """Of some clusters, in this order."""
+        return Radii(self.counts[clusters], self.unit[clusters])
+
     def _position(self, labels: Tensor, distances: Tensor) -> Tensor:
         """Where squared distances (n,) fall, in bins; the first holds all that are smaller."""
         shares = wide(distances) / self.unit[labels]

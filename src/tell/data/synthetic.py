@@ -14,6 +14,7 @@ MOTIONS = {
     "steady": "centres stay",
     "rotating": "centres turn slowly",
     "swap": "centres jump once",
+    "arrival": "one more cluster appears",
 }
 
 
@@ -47,9 +48,10 @@ def make_stream(
 
     Parameters
     ----------
-    motion : {"steady", "rotating", "swap"}
+    motion : {"steady", "rotating", "swap", "arrival"}
         "rotating" turns all centres together by half a turn from the first row to the last, in
-        every plane of two neighbouring features; "swap" moves them all to new places at half time.
+        every plane of two neighbouring features; "swap" moves them all to new places at half time;
+        "arrival" adds one more, as large as the others, at half time.
     noise : float, default=0.1
         Standard deviation of every feature around its centre.
 
@@ -72,6 +74,9 @@ def make_stream(
     elif motion == "swap":
         later = _unit(random.standard_normal((n_clusters, n_features)))
         truth[rows // 2 :] = later[y[rows // 2 :]]
+    elif motion == "arrival":
+        y[rows // 2 :] = random.integers(n_clusters + 1, size=rows - rows // 2)
+        truth = np.concatenate([centers, _unit(random.standard_normal((1, n_features)))])[y]
     X = truth + noise * random.standard_normal(truth.shape)
     return Stream(X.astype(np.float32), y, truth.astype(np.float32))
 

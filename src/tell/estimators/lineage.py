@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tell.contract import Floats, Ints
-from tell.core.assignment import Rows, Totals
+from tell.core.assignment import Rows
 from tell.core.engine import Fit
 from tell.core.seeding import merge, split
 from tell.exceptions import InputError
@@ -48,6 +47,8 @@ def warm_start(model: TELL, like: TELL, scaling: Scaling, rows: Rows, seed: int)
             f"like must have the {rows.shape[1]} columns of these rows, got {like.n_features_in_}"
         )
     placed = torch.from_numpy(scaling.apply(like.centers_in_units().astype(np.float64)))
+    if (live := like._state.live) is not None:
+        placed = placed[live.cpu()]
     if model.geometry == "sphere":
         placed = torch.nn.functional.normalize(placed, dim=1)
     centers = placed.to(rows.example)
@@ -95,17 +96,7 @@ def keep_numbers(model: TELL, like: TELL, before: NDArray[np.integer]) -> None:
 
 def _renumber(model: TELL, order: Ints, number: Ints) -> None:
     """Put the clusters into this order, everywhere."""
-    state, places = model._state, torch.from_numpy(order)
-    radii = state.radii
-    if radii is not None:
-        radii = replace(radii, counts=radii.counts[places], unit=radii.unit[places])
-    model._state = replace(
-        state,
-        centers=state.centers[places],
-        memory=Totals(*(part[places] for part in state.memory)),
-        lengths=state.lengths[places],
-        radii=radii,
-    )
+    model._state = model._state.only(torch.from_numpy(order))
     model.labels_ = number[model.labels_].astype(np.int32)
     model.cluster_losses_ = model.cluster_losses_[order]
 

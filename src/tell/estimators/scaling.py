@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from tell.core.assignment import DenseRows, Rows, SparseRows, Totals, wide
+from tell.core.growing import grow_step
 from tell.core.layer import Geometry
 from tell.core.online import StreamState, step
 from tell.exceptions import InputError, ParameterError
@@ -52,21 +53,41 @@ def near_one(weight: NDArray[Any] | None) -> tuple[NDArray[Any] | None, float]:
 
 
 def step_in_range(
-    state: StreamState, rows: Rows, geometry: Geometry, half_life: float | None
+    state: StreamState,
+    rows: Rows,
+    geometry: Geometry,
+    half_life: float | None,
+    grow: float | None = None,
 ) -> tuple[StreamState, dict[str, float], Tensor]:
-    """Take a step of `tell.core.online` with weights, old and new, brought near 1."""
+    """Take a step of `tell.core.online` with weights, old and new, brought near 1.
+
+    `grow`: rows after which clusters may be born.
+    """
     state = replace(state, centers=state.centers.to(rows.example))
     added = rows.shape[0] if rows.weight is None else float(wide(rows.weight).sum())
     exponent = _exponent(max(state.seen, added))
     if abs(exponent) <= EXPONENTS:
-        return step(state, rows, geometry, half_life)
+        return _step(state, rows, geometry, half_life, grow, 1.0)
     down, up = 2.0**-exponent, 2.0**exponent
-    near = None if half_life is None else half_life * down
-    new, record, labels = step(
-        _rescaled(state, down), _reweighted(rows, down), geometry, near, unit=up
+    near, time = (None if rows_of is None else rows_of * down for rows_of in (half_life, grow))
+    new, record, labels = _step(
+        _rescaled(state, down), _reweighted(rows, down), geometry, near, time, up
     )
     record |= {"rows": record["rows"] * up, "seen": record["seen"] * up}
     return _rescaled(new, up), record, labels
+
+
+def _step(
+    state: StreamState,
+    rows: Rows,
+    geometry: Geometry,
+    half_life: float | None,
+    grow: float | None,
+    unit: float,
+) -> tuple[StreamState, dict[str, float], Tensor]:
+    if grow is None:
+        return step(state, rows, geometry, half_life, unit)
+    return grow_step(state, rows, geometry, half_life, grow, unit)
 
 
 def _exponent(value: float) -> int:
@@ -89,6 +110,7 @@ def _rescaled(state: StreamState, factor: float) -> StreamState:
         seen=state.seen * factor,
         revived_at=state.revived_at * factor,
         radii=None if state.radii is None else state.radii.scaled(factor),
+        growth=None if state.growth is None else state.growth.scaled(factor),
     )
 
 

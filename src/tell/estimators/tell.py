@@ -28,12 +28,13 @@ from tell.core.batchwise import fit_batchwise
 from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, fit_centers
 from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.online import StreamState, grown, state_of, stream_state
+from tell.core.online import StreamState, assign_live, grown, state_of, stream_state
 from tell.core.radii import Radii
 from tell.core.trimming import fit_trimmed
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source, is_array_like
 from tell.data.table_preparation import is_table, open_prepared
+from tell.estimators.growth import growth_events, in_words, without_retired
 from tell.estimators.lineage import better_of, check_like, keep_numbers, warm_start
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.scaling import (
@@ -47,7 +48,7 @@ from tell.estimators.scaling import (
     step_in_range,
     to_rows,
 )
-from tell.estimators.tell_saving import describe, restore, tensors_of
+from tell.estimators.tell_saving import describe, kept_choice, restore, tensors_of
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,
@@ -63,7 +64,7 @@ from tell.estimators.validation import (
     warn_about,
     with_features,
 )
-from tell.exceptions import DriftWarning, InputError
+from tell.exceptions import DriftWarning, GrowthWarning, InputError
 from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 from tell.progress import progress
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 
 STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
 WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
+GROW_ROWS = 1000  # that a gathering of rows must last, if nobody says how many
 AUTO_ROWS, AUTO_WARM_UP = 32, 16  # rows that a number is first chosen from; doublings: up to 512
 # Bytes that fitting takes per row beside the row, in numbers of its precision and in labels: length
 # and its inverse, score, distance and their temporaries; label, as the engine and as users know it.
@@ -114,6 +116,11 @@ class TELL(
     half_life : float or None, default=None
         For `partial_fit`: rows after which an earlier row counts half. None never forgets, which
         is right while the data stays as it is.
+    grow : bool or int, default=False
+        For `partial_fit`: whether clusters may be born and retired. Rows that lie farther out than
+        99 % of their cluster wait outside; where they gather, as dense as a cluster, for so many
+        rows (True: 1,000), one is born of them; those that do not gather are learned later. A
+        cluster without rows for ten times as long is retired, and nothing else gets its number.
     temperature : float, default=0.0
         τ of the soft assignment in `predict_proba`; 0 takes the fit's own mean loss, a scale at
         which rows between two clusters show it.
@@ -156,7 +163,12 @@ class TELL(
         Centres in the clustered space: unit vectors on the sphere; standardised units where
         `standardize` is set. See `centers_in_units`.
     n_clusters_ : int
-        How many there are.
+        How many there are; of a stream that grows, how many numbers were given.
+    growth_ : list of dict
+        With `grow`: each cluster that was `born` or `retired` (`event`), its number (`cluster`),
+        the rows `seen` by then, and the `rows` that it was born of.
+    retired_ : list of int
+        Numbers of the clusters that take no rows any more.
     choice_ : Choice
         With n_clusters="auto": what speaks for the number, and the runner-up.
     lineage_ : list of dict
@@ -224,6 +236,7 @@ class TELL(
         max_iter: int = 300,
         tol: float = 1e-4,
         half_life: float | None = None,
+        grow: bool | int = False,
         temperature: float = 0.0,
         standardize: bool = False,
         prepare: Prepare = "auto",
@@ -244,6 +257,7 @@ class TELL(
         self.max_iter = max_iter
         self.tol = tol
         self.half_life = half_life
+        self.grow = grow
         self.temperature = temperature
         self.standardize = standardize
         self.prepare = prepare
@@ -507,6 +521,7 @@ class TELL(
             {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen} for r in runs
         ]
         self.stream_: list[dict[str, float]] = []
+        self.growth_: list[dict[str, Any]] = []
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once, in one step per array or chunk.
@@ -548,12 +563,15 @@ class TELL(
         return self._step(X, weight)
 
     def _step(self, X: Any, weight: Floats | None) -> Self:
+        most = self._growing()
+        if most is not None and X.shape[0] > most:
+            return self._step_by_step(X, weight, int(most))
         dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
         weight = None if weight is None else weight.astype(dtype, copy=False)
         rows = self._rows(X, weight, dtype)
-        was_drifting = self._state.watch.drifting
+        was_drifting, before = self._state.watch.drifting, self._state
         self._state, record, labels = step_in_range(
-            self._state, rows, self.geometry, self.half_life
+            self._state, rows, self.geometry, self.half_life, most
         )
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
         self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
@@ -567,7 +585,27 @@ class TELL(
                 DriftWarning,
                 stacklevel=5,
             )
+        for entry in growth_events(before, self._state):
+            self.growth_ = [*self.growth_, entry]
+            warnings.warn(in_words(entry), GrowthWarning, stacklevel=5)
         return self
+
+    def _step_by_step(self, X: Any, weight: Floats | None, most: int) -> Self:
+        """Take no more rows at once than a gathering must last: a cluster may be born of some."""
+        labels = []
+        for start in range(0, X.shape[0], most):
+            part = slice(start, start + most)
+            self._step(X[part], None if weight is None else weight[part])
+            labels.append(self.labels_)
+        self.labels_ = np.concatenate(labels)
+        return self
+
+    def _growing(self) -> float | None:
+        """Rows after which clusters may be born; None if they may not."""
+        if self.grow is False:
+            return None
+        self._known_radii()
+        return float(GROW_ROWS if self.grow is True else self.grow)
 
     def _warm_up(self, X: Any, weight: Floats | None) -> Self:
         """Seed from the first rows, and again when they have doubled: 8 per cluster, or 512."""
@@ -608,8 +646,22 @@ class TELL(
 
     @property
     def n_clusters_(self) -> int:
-        """How many clusters there are."""
+        """How many clusters there are; of a stream that grows, how many numbers were given."""
         return len(self._state.centers)
+
+    @property
+    def retired_(self) -> list[int]:
+        """Numbers of the clusters that take no rows any more."""
+        growth = self._state.growth
+        return [] if growth is None else torch.nonzero(growth.retired)[:, 0].tolist()
+
+    def without_retired(self) -> TELL:
+        """A copy without the retired clusters: those behind them move up and are called by number.
+
+        For what knows clusters by their place alone, such as an exported model.
+        """
+        live = self._fitted_state().live
+        return self if live is None else without_retired(self, live)
 
     @property
     def cluster_centers_(self) -> Floats:
@@ -621,8 +673,10 @@ class TELL(
 
     @property
     def layer_(self) -> ClusterLayer:
-        """The centres as a torch module, ready to be put behind a network."""
+        """The centres as a torch module, ready to be put behind a network; no retired ones."""
         centers = torch.from_numpy(self.cluster_centers_)
+        if (live := self._state.live) is not None:
+            centers = centers[live.cpu()]
         k, d = centers.shape
         with torch.random.fork_rng(devices=[]):  # what a new layer draws is overwritten at once
             layer = ClusterLayer(
@@ -720,11 +774,15 @@ class TELL(
             assignment_temperature=self._assignment_temperature(np.float32),
             runs=tuple(map(Run.of, self.runs_)),
             history=self.history_,
+            choice=kept_choice(self),
+            lineage=getattr(self, "lineage_", ()),
+            retired=tuple(self.retired_),
         )
 
     def refit(self, X: Any, random_state: int) -> TELL:
         """A new model with the same options and as many clusters, fitted to X from this seed."""
-        same = clone(self).set_params(random_state=random_state, n_clusters=self.n_clusters_)
+        n_clusters = self.n_clusters_ - len(self.retired_)
+        same = clone(self).set_params(random_state=random_state, n_clusters=n_clusters)
         return same.fit(with_features(X, self))
 
     # --- asking --------------------------------------------------------------------------------
@@ -747,7 +805,7 @@ class TELL(
 
     def _assign(self, X: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
         rows = self._rows(X)
-        found = assign(rows, self._state.centers.to(rows.example), self.geometry)
+        found = assign_live(rows, self._state, self.geometry)
         return _labels(found.labels), found.distances.cpu().numpy()
 
     def _open(self, X: Any) -> Source:
@@ -775,6 +833,8 @@ class TELL(
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters_, bar=bar).labels
         X = source.matrix()
+        if self._state.live is not None:
+            return self._assign(X)[0]
         rows = as_rows(self._scaling.apply(X), None, self.device)
         labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
         # One look at the scores instead of at all of X.
@@ -834,7 +894,12 @@ class TELL(
             open_workers(self, source, n_rows) as workers,
             watched(workers, bar, visible=visible),
         ):
-            return label_shards(self, workers, self._scaling, self._state.centers)
+            live, centers = self._state.live, self._state.centers
+            if live is None:
+                return label_shards(self, workers, self._scaling, centers)
+            labels = label_shards(self, workers, self._scaling, centers[live])
+            numbers = live.cpu().numpy().astype(np.int32)
+            return np.where(labels < 0, labels, numbers[labels])
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""
@@ -871,7 +936,9 @@ class TELL(
     def _matrix_scores(self, X: Any) -> Floats:
         rows = self._rows(X)
         centers = self._state.centers.to(rows.example)
-        return -exact_distances(rows, centers, self.geometry).cpu().numpy()
+        distances = exact_distances(rows, centers, self.geometry).cpu().numpy()
+        distances[:, self.retired_] = np.inf  # nothing is near a cluster that takes no rows
+        return -distances
 
     # --- files ---------------------------------------------------------------------------------
 

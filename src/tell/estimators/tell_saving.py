@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tell.choosing.choice import Choice
 from tell.core.assignment import Totals
+from tell.core.growing import Growth
 from tell.core.online import StreamState, Watch
 from tell.core.radii import BINS, Radii
 from tell.data.preparation import Preparation
@@ -49,6 +50,7 @@ _PLAIN = (
     "metadata_",
     "n_features_in_",
     "lineage_",
+    "growth_",
 )
 _CSR = ("data", "indices", "indptr")
 _COUNT = whole(0, 1 << 53)
@@ -61,9 +63,12 @@ _LEARNED = {
     "stream_": list_of(mapping_of(NUMBER)),
     "metadata_": ANYTHING,
     "lineage_": _LINES,
+    "growth_": _LINES,
     "n_features_in_": whole(1, 1 << 53),
     "feature_names_in_": list_of(TEXT),
 }
+_LATER = ("metadata_", "feature_names_in_", "lineage_", "growth_")
+_GROWTH = ("rows", "weights", "when", "last", "retired")  # tensors of `Growth`
 _WATCH = {
     **dict.fromkeys(("rows", "squares", "watched"), number(0)),
     **dict.fromkeys(("mean", "running"), NUMBER),
@@ -78,14 +83,15 @@ _OPTIONS = {
 SCHEMA = record(
     {
         "options": record(_OPTIONS, others=ANYTHING),
-        "learned": record(_LEARNED, may_lack=("metadata_", "feature_names_in_", "lineage_")),
+        "learned": record(_LEARNED, may_lack=_LATER),
         "seed": optional(whole(0, (1 << 32) - 1)),
         "usual_loss": NUMBER,
         "seen": number(0),
         "revived_at": number(0),
+        "looked_at": optional(number(0)),
         "watch": record({**_WATCH, "drifting": TRUTH, "fitted": TRUTH}),
     },
-    may_lack=("usual_loss",),
+    may_lack=("usual_loss", "looked_at"),
     others=ANYTHING,
 )
 
@@ -113,6 +119,7 @@ def describe(model: TELL) -> dict[str, Any]:
         "usual_loss": model._usual_loss,
         "seen": state.seen,
         "revived_at": state.revived_at,
+        "looked_at": None if state.growth is None else state.growth.looked_at,
         "watch": asdict(state.watch),
         "preparation": kept_preparation(model),
         "choice": kept_choice(model),
@@ -162,6 +169,8 @@ def tensors_of(model: TELL) -> dict[str, Tensor]:
     }
     if state.radii is not None:
         tensors |= {"radii.counts": state.radii.counts, "radii.unit": state.radii.unit}
+    if state.growth is not None:
+        tensors |= {f"growth.{name}": getattr(state.growth, name) for name in _GROWTH}
     for name in ("offset", "scale"):
         part = getattr(model._scaling, name)
         if part is not None:
@@ -217,6 +226,8 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     restore_choice(model, config.get("choice"))
     auto = model.n_clusters == "auto"
     k = model.choice_.n_clusters if auto else int(model.n_clusters)
+    if auto and "growth.last" in tensors:  # more than were chosen may have been born since
+        k = max(k, len(tensors["growth.last"]))
     _check_tensors(tensors, k, model.n_features_in_)
     device = model.device
     model._usual_loss = config.get("usual_loss", model.loss_)
@@ -230,6 +241,7 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
         config["revived_at"],
         Watch(**config["watch"]),
         _radii(tensors, device),
+        _growth(tensors, config.get("looked_at"), device),
     )
     model.labels_ = tensors["labels"].numpy()
     batches: dict[int, dict[str, NDArray[Any]]] = {}
@@ -248,6 +260,28 @@ def _radii(tensors: dict[str, Tensor], device: str) -> Radii | None:
     return Radii(tensors["radii.counts"].to(device), tensors["radii.unit"].to(device))
 
 
+def _growth(tensors: dict[str, Tensor], looked_at: float | None, device: str) -> Growth | None:
+    """Who waits outside of a stream that grows."""
+    if looked_at is None:
+        return None
+    parts = {name: tensors[f"growth.{name}"].to(device) for name in _GROWTH}
+    return Growth(**parts, looked_at=looked_at)
+
+
+def _check_growth(tensors: dict[str, Tensor], k: int, d: int) -> None:
+    """Check the rows that wait outside of a stream."""
+    m = len(tensors["growth.when"])
+    shapes = {"rows": (m, d), "weights": (m,), "when": (m,), "last": (k,), "retired": (k,)}
+    for name, shape in shapes.items():
+        found = tensors[f"growth.{name}"]
+        if tuple(found.shape) != shape or (found.dtype == torch.bool) != (name == "retired"):
+            raise ValueError(f"growth.{name} must have shape {shape}, got {tuple(found.shape)}")
+        if not bool(torch.isfinite(found).all()):
+            raise ValueError(f"growth.{name} must be finite")
+    if bool(tensors["growth.retired"].all()):
+        raise ValueError("growth.retired must leave a cluster")
+
+
 def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
     """Check type and shape of what every later step relies on."""
     shapes = {"centers": (k, d), "sums": (k, d), "counts": (k,), "lengths": (k,)}
@@ -260,6 +294,8 @@ def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
             raise ValueError(
                 f"{name} must be floats of shape {shape}, got {found.dtype}{tuple(found.shape)}"
             )
+    if "growth.when" in tensors:
+        _check_growth(tensors, k, d)
     labels = tensors["labels"]
     if labels.ndim != 1 or labels.dtype != torch.int32:
         raise ValueError(f"labels must be int32 of shape (n,), got {labels.dtype}")

@@ -274,6 +274,8 @@ def check_options(model: TELL) -> None:
         raise ParameterError(
             f"half_life must be a positive number of rows or None, got {model.half_life!r}"
         )
+    if not isinstance(model.grow, bool):
+        _check_count("grow", model.grow, other=" of rows, True or False")
     as_bytes(model.memory)
     share: Any = model.trim
     if not (isinstance(share, Real) and 0 <= float(share) < 0.5):

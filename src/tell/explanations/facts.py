@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -17,6 +17,8 @@ from scipy import sparse
 from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
+from tell.explanations.ancestry import Ancestor, describe_lineage
+from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
 from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
@@ -28,6 +30,14 @@ from tell.explanations.plain import as_plain
 from tell.explanations.points import PointFacts, describe_point
 from tell.explanations.profiles import Profile, cells_beside, describe_profiles
 from tell.explanations.quality import QualityFacts, measure_quality
+from tell.explanations.rejections import (
+    Reasons,
+    Rejecter,
+    Rejections,
+    called,
+    describe_rejections,
+    share_asked,
+)
 from tell.explanations.remarks import remarks
 from tell.explanations.scan import Scan, scan
 from tell.explanations.structure import Structure, judge_structure
@@ -99,7 +109,9 @@ class Explanation:
     """All facts; `report` and the plots draw them, `to_json` writes them down.
 
     `structure` says first whether there is anything to explain, `remarks` what is easily
-    overlooked, `row_names` what the rows that are shown are called.
+    overlooked, `row_names` what the rows that are shown are called, `choice` why there are so many
+    clusters (where the model chose), `lineage` what became of those of an earlier model, and
+    `rejections` which rows belong to no cluster and why, where that was asked for.
     """
 
     data: DataFacts
@@ -115,6 +127,9 @@ class Explanation:
     profiles: tuple[Profile, ...]
     row_names: Mapping[int, str]
     made: Mapping[str, str]
+    choice: ChoiceFacts | None
+    lineage: tuple[Ancestor, ...]
+    rejections: Rejections | None
     terms: Terms = field(metadata={"json": False})
 
     def by_size(self) -> list[ClusterFacts]:
@@ -143,7 +158,7 @@ class Explanation:
         return as_html(self)
 
     def to_frame(self, table: str = "clusters") -> Any:
-        """A pandas frame of "clusters", "members", "points" or "profiles"."""
+        """A pandas frame of "clusters", "members", "points", "profiles" or "rejected"."""
         from tell.explanations.frames import to_frame
 
         return to_frame(self, table)
@@ -171,6 +186,7 @@ def explain(
     ids: Sequence[object] | None = None,
     profile: object = None,
     fixed: Iterable[str] = (),
+    reject: float | None = None,
     map_method: str | None = "tsne",
     quality: bool = True,
     sample_size: int = 5000,
@@ -198,6 +214,9 @@ def explain(
     profile : frame or mapping of names to columns (n,), optional
         Columns that were not clustered, to describe the clusters by.
     fixed : names of columns that may not change where a row is moved to another cluster
+    reject : float, optional
+        Also say which rows `predict(X, reject=...)` gives -1, and why each: 0.01 gives up 1 % of
+        rows like those of the fit. For a `TELL`.
     map_method : "tsne", "pca" or None for no map
     quality : whether to measure the explanations themselves (refits a linear model a few times)
     sample_size : rows in the seeded sample behind map, margins and quality
@@ -233,6 +252,7 @@ def explain(
     visible = bool(verbose)
     names = _names(view, table, feature_names, shape)
     terms = learn_terms(table.preparation, names)
+    rejecter = None if reject is None else Rejecter(view, reject)
     found = scan(
         view,
         table,
@@ -242,6 +262,7 @@ def explain(
         seed=random_state,
         visible=visible,
         keep_labels=profile is not None,
+        also=None if rejecter is None else rejecter.add,
     )
     named = any(
         n is not None for n in (feature_names, table.feature_names, view.about.feature_names)
@@ -252,6 +273,11 @@ def explain(
     columns = _columns(found, data, fixed)
     points = _points(view, found, data, clusters, chosen, columns, ids)
     image = shape is not None
+    rejections = None
+    if rejecter is not None:
+        reasons = Reasons(view, rejecter, found.sample, clusters, terms, is_image=image)
+        rejections = describe_rejections(rejecter, reasons, ids)
+        points = tuple(_with_rejection(point, rejecter, reasons, found) for point in points)
     profiles = (
         () if profile is None else describe_profiles(profile, found.all_labels, len(clusters))
     )
@@ -267,8 +293,11 @@ def explain(
         scores=scores,
         label_table=label_table,
         profiles=profiles,
-        row_names=_row_names(ids, clusters, points, found),
+        row_names=_row_names(ids, clusters, points, found, rejections),
         made=_made(random_state, sample_size),
+        choice=None if view.about.choice is None else describe_choice(view.about.choice),
+        lineage=describe_lineage(view.about.lineage),
+        rejections=rejections,
         terms=terms,
     )
 
@@ -301,12 +330,14 @@ def _row_names(
     clusters: tuple[ClusterFacts, ...],
     points: tuple[PointFacts, ...],
     found: Scan,
+    rejections: Rejections | None,
 ) -> dict[int, str]:
     """Names of the rows that are shown, those of the map included."""
     if ids is None:
         return {}
     shown = {one.row for c in clusters for one in (*c.prototypes, *c.borderline, *c.outliers)}
     shown |= {point.row for point in points} | set(found.sample.rows.tolist())
+    shown |= set() if rejections is None else {one.row for one in rejections.rows}
     return {row: str(ids[row]) for row in sorted(shown) if row < len(ids)}
 
 
@@ -385,7 +416,7 @@ def _points(
             baseline=baseline,
             columns=columns,
             members=typical,
-            called=None if ids is None or row >= len(ids) else str(ids[row]),
+            called=called(ids, row),
             label=found.known_label(row),
             given=found.given.get(row),
             filled=filled.get(row),
@@ -393,6 +424,19 @@ def _points(
         )
         for row, values in picked
     )
+
+
+def _with_rejection(
+    point: PointFacts, rejecter: Rejecter, reasons: Reasons, found: Scan
+) -> PointFacts:
+    """A row with the reason why the model rejects it, if it does."""
+    x = np.asarray(point.values)
+    if not rejecter.outside(x[None])[0]:
+        return point
+    filled = (found.chosen_filled | _filled_rows(found)).get(point.row)
+    why = reasons.of(point.row, x, float(rejecter.score(x[None])[0]), point.name, filled)
+    text = f"{point.summary} At {share_asked(rejecter.share)} it is rejected: {why.reason}."
+    return replace(point, rejection=why, summary=text)
 
 
 def _filled_rows(found: Scan) -> dict[int, NDArray[np.bool_]]:

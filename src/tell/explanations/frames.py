@@ -13,7 +13,7 @@ from tell.explanations.words import counted, percent
 if TYPE_CHECKING:
     from tell.explanations.facts import Explanation
 
-TABLES = ("clusters", "points", "profiles", "members")
+TABLES = ("clusters", "points", "profiles", "members", "rejected")
 #: Clusters that a terminal shows.
 MOST_SHOWN = 12
 
@@ -33,6 +33,7 @@ def to_frame(facts: Explanation, table: str) -> Any:
         "points": _points,
         "profiles": _profiles,
         "members": _members,
+        "rejected": _rejected,
     }[table](facts)
     return pd.DataFrame.from_records(records)
 
@@ -90,6 +91,23 @@ def _members(facts: Explanation) -> list[dict[str, object]]:
     ]
 
 
+def _rejected(facts: Explanation) -> list[dict[str, object]]:
+    """One line per rejected row, farthest out first."""
+    return [
+        {
+            "row": one.row,
+            "name": one.name,
+            "cluster": one.cluster,
+            "score": one.score,
+            "distance": one.distance,
+            "limit": one.limit,
+            "unusual": ", ".join(column.name for column in one.unusual()),
+            "reason": one.reason,
+        }
+        for one in (facts.rejections.rows if facts.rejections else ())
+    ]
+
+
 def _profiles(facts: Explanation) -> list[dict[str, object]]:
     """One line per cluster, column that was not clustered, and category or statistic."""
     lines: list[dict[str, object]] = []
@@ -122,6 +140,7 @@ def as_text(facts: Explanation) -> str:
     ]
     lines += [] if facts.structure is None else [facts.structure.summary]
     lines += [f"Note: {remark}" for remark in facts.remarks[:3]]
+    lines += [] if facts.rejections is None else [facts.rejections.summary(facts.data.n_rows)]
     for one in facts.by_size()[:MOST_SHOWN]:
         lines.append(f"  {facts.cluster_title(one.index)}: {one.summary}")
     if len(facts.clusters) > MOST_SHOWN:

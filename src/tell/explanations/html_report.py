@@ -16,11 +16,13 @@ import numpy as np
 
 from tell.contract import Reals, Run
 from tell.exceptions import MissingDependencyError
+from tell.explanations.choice_curves import ChoiceCurve
 from tell.explanations.clusters import ClusterFacts
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
 from tell.explanations.members import Member
 from tell.explanations.palette import cluster_colors, ink_on
+from tell.explanations.rejections import share_asked, share_text
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
 from tell.explanations.surrogate import Rule
@@ -37,6 +39,8 @@ MAX_LABELS = 50
 MAX_LEVELS = 10
 #: Features of the heat map: those that differ most between the clusters.
 MAX_HEAT = 24
+#: Rejected rows that are shown: those farthest out.
+MAX_REJECTED = 40
 
 # What the numbers of a training record are called.
 _CURVES = {
@@ -132,8 +136,12 @@ def render_report(
         title_of=facts.cluster_title,
         levels_index=lambda profile, level: profile.levels.index(level),
         more_loss=_more_loss(facts),
+        rejected=facts.rejections.rows[:MAX_REJECTED] if facts.rejections else (),
+        share_asked=share_asked,
+        share_text=share_text,
         row_title=facts.row_title,
         curves=_curves(facts),
+        banded=banded,
         max_labels=MAX_LABELS,
         map_data=_map_data(facts, colors),
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
@@ -164,6 +172,22 @@ def curve(values: Iterable[float]) -> str:
     across = np.linspace(0, 100, len(heights)) if len(heights) > 1 else np.array([50.0])
     up = 38 - 36 * (heights - low) / span
     return " ".join(f"{x:.2f},{y:.2f}" for x, y in zip(across, up, strict=True))
+
+
+def banded(curve: ChoiceCurve, marks: Iterable[int | None]) -> tuple[str, str, list[float]]:
+    """A curve, the band of its errors and the places of some numbers, in a box of 100 by 40."""
+    error = np.zeros(len(curve.values)) if curve.error is None else curve.error
+    edges = np.concatenate([curve.values + error, (curve.values - error)[::-1]])
+    low, span = edges.min(), np.ptp(edges) or 1.0
+    ks = curve.n_clusters
+    across = 100 * (ks - ks[0]) / (ks[-1] - ks[0])
+
+    def points(x: Reals, y: Reals) -> str:
+        up = 38 - 36 * (y - low) / span
+        return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, up, strict=True))
+
+    band = points(np.concatenate([across, across[::-1]]), edges)
+    return points(across, curve.values), band, [float(across[ks == k][0]) for k in marks if k in ks]
 
 
 def _headline(facts: Explanation) -> str:
@@ -253,6 +277,8 @@ def _figure_sheet(facts: Explanation) -> Sheet | None:
         rows["center", cluster.index] = cluster.picture
         for one in (*cluster.prototypes, *cluster.borderline, *cluster.outliers):
             rows["row", one.row] = one.values
+    for far in facts.rejections.rows[:MAX_REJECTED] if facts.rejections else ():
+        rows["row", far.row] = far.values
     for point in facts.points:
         rows["row", point.row] = point.values
         found = point.counterfactual

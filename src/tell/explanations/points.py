@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,10 @@ from tell.explanations.counterfactual import Change, Columns, printed_change
 from tell.explanations.explained_rows import Block
 from tell.explanations.terms import Cell, Terms, cell_text
 from tell.explanations.view import AffineInput, EncodedInput, Floats, Ints, ModelView, Reals
-from tell.explanations.words import counted, percent
+from tell.explanations.words import counted, joined, percent
+
+if TYPE_CHECKING:
+    from tell.explanations.rejections import Rejection
 
 #: How contributions were found.
 EXACT, ATTRIBUTED = "exact", "integrated gradients"
@@ -93,6 +97,7 @@ class PointFacts:
     method : "exact" or "integrated gradients"
     baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
     completeness_error : |margin − baseline_margin − sum of the contributions|
+    rejection : why it belongs to no cluster, where it was asked for and does not
     """
 
     row: int
@@ -115,6 +120,7 @@ class PointFacts:
     completeness_error: float
     counterfactual: Counterfactual | None
     summary: str
+    rejection: Rejection | None = None
 
 
 def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Ints) -> Floats:
@@ -184,14 +190,21 @@ def with_changes(
 
 
 def contributions(
-    terms: Terms, x: Reals, amounts: Floats, filled: NDArray[np.bool_] | None = None
+    terms: Terms,
+    x: Reals,
+    amounts: Floats,
+    filled: NDArray[np.bool_] | None = None,
+    *,
+    most: int | None = None,
+    signed: bool = False,
 ) -> tuple[Contribution, ...]:
-    """Amounts (d,) as facts, one per column, strongest first."""
+    """Amounts (d,) as facts, one per column, strongest first; `signed`: largest first."""
     firsts = np.array([column.features[0] for column in terms.columns], np.intp)
     sums = np.add.reduceat(amounts, firsts)  # the features of a column stand together
     # What is left of parts that cancel is rounding, not a reason.
     sums = np.where(np.abs(sums) > 1e-12 * np.abs(amounts).max(initial=0.0), sums, 0.0)
     gaps = np.zeros(len(x), bool) if filled is None else filled
+    order = np.argsort(-sums if signed else -np.abs(sums), kind="stable")
     return tuple(
         Contribution(
             terms.columns[c].name,
@@ -200,7 +213,7 @@ def contributions(
             float(sums[c]),
             bool(gaps[firsts[c]]),
         )
-        for c in np.argsort(-np.abs(sums), kind="stable")
+        for c in order[:most].tolist()
     )
 
 
@@ -315,10 +328,6 @@ def _way_out(view: ModelView, found: Counterfactual, k: int) -> str:
     moves = [f"{one.name} {' → '.join(one.text())}" for one in found.changes]
     more = counted(len(moves) - MOST_TOLD, "further change")
     rest = "" if len(moves) <= MOST_TOLD else f" and {more}"
-    ways = _joined(moves) if not rest else ", ".join(moves[:MOST_TOLD]) + rest
+    ways = joined(moves) if not rest else ", ".join(moves[:MOST_TOLD]) + rest
     there = "there" if found.cluster == k else f"to {view.called(found.cluster)}"
     return f" It moves {there} with {ways}."
-
-
-def _joined(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -6,7 +6,7 @@ Sizes, sums, extremes and confusions are exact over all rows; what needs many ro
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,8 +179,10 @@ class Collector:
         sample_size: int,
         seed: int,
         keep_labels: bool = False,
+        also: Callable[[Assigned], None] | None = None,
     ) -> None:
         self._view, self._terms, self._keep_labels = view, terms, keep_labels
+        self._also = also
         self._all: list[Ints] = []
         self._chosen, self._few, self._sample_size = frozenset(chosen), few, sample_size
         self._random = np.random.default_rng(seed)
@@ -204,6 +206,8 @@ class Collector:
             self._moments = Moments(self._view.n_clusters, shift)
             self._kept = dict.fromkeys(("nearest", "unclear", "farthest", "sample"), part.take([]))
         self._moments.add(part, self._terms)
+        if self._also is not None:
+            self._also(part)
         if self._keep_labels:
             self._all.append(part.labels)
         for name in ("nearest", "unclear", "farthest"):
@@ -279,8 +283,12 @@ def scan(
     seed: int = 0,
     visible: bool = False,
     keep_labels: bool = False,
+    also: Callable[[Assigned], None] | None = None,
 ) -> Scan:
-    """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows."""
+    """Read all rows once; keep a `few` of each kind per cluster, a sample, and the chosen rows.
+
+    `also` sees every block of placed rows on the way.
+    """
     collector = Collector(
         view,
         terms or learn_terms(rows.preparation, [str(f) for f in range(rows.n_features)]),
@@ -289,6 +297,7 @@ def scan(
         sample_size=sample_size,
         seed=seed,
         keep_labels=keep_labels,
+        also=also,
     )
     total = getattr(rows.source, "n_rows", None)
     with progress("explain", total, visible=visible) as bar:

@@ -18,6 +18,7 @@ from tell.contract import (
     Description,
     EncodedInput,
     Floats,
+    GrowingModel,
     InputPath,
     Ints,
     Reals,
@@ -78,8 +79,12 @@ class ModelView:
 
     def predict(self, X: Matrix) -> Ints:
         """What the model itself answers for rows (n, d), in the precision of its fit."""
+        return np.asarray(self.ask(self.model.predict, X), np.int64)
+
+    def ask(self, question: Callable[[Reals], _Answer], X: Matrix) -> _Answer:
+        """What the model answers for rows whose columns are in its order, only not named."""
         rows = X.astype(np.asarray(self.model.cluster_centers_).dtype, copy=False)
-        return np.asarray(_unnamed(self.model.predict, rows), np.int64)
+        return _unnamed(question, rows)
 
     def layer_rows(self, X: ArrayLike) -> Floats:
         """Rows as the layer compares them with its centres: embedded; unit length on the sphere."""
@@ -135,6 +140,9 @@ def view_model(model: object) -> ModelView:
     """Look at a fitted `TELL`, `DeepTELL`, or any model with `cluster_centers_` and `predict`."""
     known = as_model(model)
     about = known.describe()
+    if about.retired and isinstance(known, GrowingModel):
+        known = known.without_retired()  # a place for each that takes rows
+        about = known.describe()
     centers = np.asarray(known.cluster_centers_, np.float64)
     centers = unit(centers) if about.geometry == "sphere" else centers
     return ModelView(known, about, known.input_path, centers, cluster_names(known))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: A share that is this close to none or to all differs from it by the rounding of sums.
 ROUNDING = 1e-12
 
@@ -62,3 +64,12 @@ def counted(count: int, noun: str) -> str:
     ('1 cluster', '1,797 images')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> joined(["age"]), joined(["age", "income", "city"])
+    ('age', 'age, income and city')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

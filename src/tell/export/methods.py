@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from tell.contract import GrowingModel
+from tell.exceptions import ParameterError
+
 
 class Exportable:
     """Models that can be written for other places."""
@@ -30,6 +33,7 @@ class Exportable:
         """
         from tell.export.onnx_model import write_onnx
 
+        check_places(self)
         write_onnx(self, path, double=double, reject=reject)  # type: ignore[arg-type]
 
     def to_sql(
@@ -38,4 +42,15 @@ class Exportable:
         """One SELECT that labels the rows of a table, for models without an encoder."""
         from tell.export.sql import to_sql
 
+        check_places(self)
         return to_sql(self, table, dialect, keep)  # type: ignore[arg-type]
+
+
+def check_places(model: object) -> None:
+    """Refuse a model whose clusters cannot be known by their place among the centres."""
+    if isinstance(model, GrowingModel) and (retired := model.describe().retired):
+        raise ParameterError(
+            f"an exported model needs clusters without gaps in their numbers, but "
+            f"{', '.join(map(str, retired))} was retired; export model.without_retired(), whose "
+            "clusters are named by their numbers, or fit again (like=)"
+        )

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from tell.estimators import load
 from tell.estimators.validation import unchanged_on_error
-from tell.exceptions import DriftWarning, InputError, ModelChangedError, ModelFileError
+from tell.exceptions import (
+    DriftWarning,
+    GrowthWarning,
+    InputError,
+    ModelChangedError,
+    ModelFileError,
+)
 from tell.runtime.journal import Journal, rows_seen
 from tell.runtime.model_rows import kept
 
@@ -87,6 +93,7 @@ class Learning:
         self._data, self._score = source.name, score
         self.rows = self.saved = self._skipped = self._drifts = self._refused = 0
         self._position = self._pass_over
+        self._events = len(getattr(model, "growth_", ()))
         self.finished = False
         self._unsaved: list[NDArray[np.float32]] = []
         self.unsaved_bytes = 0
@@ -119,7 +126,8 @@ class Learning:
         if self._score:
             self._test(X, None if chunk.y is None else chunk.y[fresh])
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DriftWarning)
+            for kind in (DriftWarning, GrowthWarning):
+                warnings.simplefilter("always", kind)
             self.model.partial_fit(X)
         for warning in caught:
             text: str | Warning = warning.message
@@ -127,6 +135,10 @@ class Learning:
                 self._drifts += 1
                 text = self._where(str(text), X, np.flatnonzero(fresh) + chunk.start)
                 self.journal.add_event("drift", text, rows_seen(self.model))
+            if issubclass(warning.category, GrowthWarning):
+                self.journal.add_event("growth", str(text), rows_seen(self.model))
+                self._say(str(text))
+                continue
             warnings.warn(text, warning.category, stacklevel=2)
         self.rows += len(X)
         self._latest = X[-MOST_LOOKED_AT:]
@@ -232,10 +244,12 @@ class Learning:
                 f"{self.folder} holds a {type(theirs).__name__} by now, which cannot take the rows "
                 f"of a {type(self.model).__name__}; learn them into another folder"
             )
-        if "half_life" in theirs.get_params():
-            theirs.set_params(half_life=self.model.half_life)
+        for name in ("half_life", "grow"):
+            if name in theirs.get_params():
+                theirs.set_params(**{name: getattr(self.model, name)})
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DriftWarning)  # said when the rows were learned first
+            for kind in (DriftWarning, GrowthWarning):  # said when the rows were learned first
+                warnings.simplefilter("ignore", kind)
             for X in self._unsaved:
                 theirs.partial_fit(X)
         self.model = theirs
@@ -251,6 +265,7 @@ class Learning:
             "refused": self._refused,
             "finished": self.finished,
             "drift_warnings": self._drifts,
+            "growth": list(getattr(self.model, "growth_", ()))[self._events :],
             "prequential": self._scores(),
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -43,16 +43,19 @@ from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.networks import Network, float32_by_default
 from tell.estimators.deep.partial import one_pass
 from tell.estimators.deep.recipes import resolve_recipe
+from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.recipe import Recipe
-from tell.estimators.deep.runs import Plan, count_jobs, train_all
+from tell.estimators.deep.runs import Plan, count_jobs, find_shared, train_all
 from tell.estimators.deep.saving import check_comes_back, describe, restore, tensors_of
 from tell.estimators.deep.streaming import SourceRows, buffer_bytes, thin
 from tell.estimators.deep.training import Control, Trained
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.tell import STREAM_HISTORY
+from tell.estimators.tell_saving import kept_choice
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,
+    check_number_of_clusters,
     check_workers,
     draw_seed,
     is_usable,
@@ -81,7 +84,9 @@ class DeepTELL(
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters : int or "auto", default=8
+        "auto" takes as many as the neighbour graph of the start has communities: see `choice_`.
+        For starts from a graph.
     encoder : {"auto", "cnn", "fcn", "mlp"}, torch module or "package.module:function"
         "auto" takes the paper's convolutional network for images and a perceptron for tables. A
         module maps (n, ...) to (n, p); its values come as they are in X, in float32. A function is
@@ -139,6 +144,8 @@ class DeepTELL(
         they average their gradients before each step, and all hold the same model. "torchrun": the
         ranks of the process group, of which each calls `fit` with the same rows. Without
         `checkpoint` and `n_jobs`; hooks are called on copies, in the processes.
+    max_clusters : int or None, default=None
+        For n_clusters="auto": the largest number that may be chosen.
     verbose : int
         Above 0, show a progress bar.
 
@@ -146,6 +153,10 @@ class DeepTELL(
     ----------
     cluster_centers_ : ndarray (n_clusters, p)
         Unit vectors in the embedding.
+    n_clusters_ : int
+        How many there are.
+    choice_ : GraphChoice
+        With n_clusters="auto": what speaks for the number, and the runner-up.
     labels_ : ndarray (n,)
     loss_ : float
         `L_clu`, the mean squared distance of an embedded row to its centre.
@@ -184,7 +195,7 @@ class DeepTELL(
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         encoder: Network = "auto",
         decoder: Network = "auto",
@@ -204,6 +215,7 @@ class DeepTELL(
         device: str | torch.device = "cpu",
         memory: int | str = DEFAULT_MEMORY,
         workers: int | str | None = None,
+        max_clusters: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -225,6 +237,7 @@ class DeepTELL(
         self.device = device
         self.memory = memory
         self.workers = workers
+        self.max_clusters = max_clusters
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -266,10 +279,12 @@ class DeepTELL(
         del options["start"]  # which is in the recipe
         seeds = control.agree(options, x, seeds)
         plan = self._plan(recipe, x)
+        shared = find_shared(plan, x, seeds[0], control)
+        plan.n_clusters = self._count(recipe, shared, seeds[0])
         if not sample_is_all:
             buffer = buffer_bytes(as_bytes(self.memory))
             plan.source = SourceRows(source, sample.n_rows, scale, self.device, buffer)
-        runs = train_all(plan, x, seeds, control, n_jobs=self.n_jobs, workers=self.workers)
+        runs = train_all(plan, x, shared, seeds, control, n_jobs=self.n_jobs, workers=self.workers)
         self.input_shape_ = source.row_shape
         best = self._adopt(runs, scale)
         if not sample_is_all:
@@ -368,11 +383,13 @@ class DeepTELL(
             sizes=self.cluster_sizes_,
             runs=tuple(map(Run.of, self.runs_)),
             history=self.history_,
+            choice=kept_choice(self),
         )
 
     def refit(self, X: Any, random_state: int) -> DeepTELL:
         """Return a new model with the same options, fitted to X from this seed."""
-        return clone(self).set_params(random_state=random_state).fit(with_features(X, self))
+        same = clone(self).set_params(random_state=random_state, n_clusters=self.n_clusters_)
+        return same.fit(with_features(X, self))
 
     # --- more of scikit-learn's ------------------------------------------------------------------
 
@@ -429,9 +446,29 @@ class DeepTELL(
             )
         return replace(recipe, **given)
 
+    def _count(self, recipe: Recipe, shared: Mapping[str, Tensor], seed: int) -> int:
+        """How many clusters there shall be; counted in the graph, if nobody says."""
+        self.__dict__.pop("choice_", None)
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        start = _graph_start(recipe)
+        self.choice_ = start.count(shared, seed, self.max_clusters)
+        return self.choice_.n_clusters
+
+    @property
+    def _fewest(self) -> int:
+        """Clusters that there will be at least."""
+        return 1 if self.n_clusters == "auto" else int(self.n_clusters)
+
+    @property
+    def n_clusters_(self) -> int:
+        """How many clusters there are."""
+        found: int = self.layer_.n_clusters
+        return found
+
     def _plan(self, recipe: Recipe, x: Tensor) -> Plan:
         return Plan(
-            self.n_clusters,
+            self._fewest,
             self.encoder,
             self.decoder,
             self.embedding_dim,
@@ -447,10 +484,10 @@ class DeepTELL(
 
     def _label_all(self, source: Source) -> None:
         """Label all rows of a file of which a sample was learned."""
-        found = label_chunks(source, self._assign_chunk, self.n_clusters)
+        found = label_chunks(source, self._assign_chunk, self.n_clusters_)
         self.labels_, self.loss_ = found.labels, found.loss
-        self.table_loss_ = table_loss(found.loss, self.n_clusters)
-        self.cluster_sizes_ = np.bincount(found.labels, minlength=self.n_clusters)
+        self.table_loss_ = table_loss(found.loss, self.n_clusters_)
+        self.cluster_sizes_ = np.bincount(found.labels, minlength=self.n_clusters_)
         self.cluster_losses_ = found.cluster_losses
 
     def _assign_chunk(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -463,7 +500,10 @@ class DeepTELL(
             raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time}")
         if not is_usable(self.device):
             raise ParameterError(f"device must be usable here, got {self.device!r}; try 'cpu'")
-        for name in ("n_clusters", "embedding_dim", "epochs", "n_init"):
+        check_number_of_clusters(self)
+        if self.n_clusters == "auto":
+            _graph_start(self._recipe())
+        for name in ("embedding_dim", "epochs", "n_init"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
@@ -474,9 +514,9 @@ class DeepTELL(
                 f"workers={self.workers!r} trains every run in all processes and keeps no state; "
                 "leave out checkpoint and n_jobs"
             )
-        if len(rows) < max(self.n_clusters, 2):
+        if len(rows) < (least := max(self._fewest, 2)):
             raise InputError(
-                f"n_clusters={self.n_clusters} needs at least {max(self.n_clusters, 2)} rows, "
+                f"n_clusters={self.n_clusters} needs at least {least} rows, "
                 f"got n_samples={len(rows)}; pass more rows or lower n_clusters"
             )
 
@@ -485,7 +525,8 @@ class DeepTELL(
         best = min(runs, key=lambda run: (bool(run.cut), run.loss))
         self.scale_ = scale
         self.loss_ = best.loss
-        self.table_loss_ = table_loss(best.loss, self.n_clusters)
+        n_clusters = best.model.layer.n_clusters
+        self.table_loss_ = table_loss(best.loss, n_clusters)
         self.history_ = best.history
         self.n_iter_ = len(best.history)
         self.stream_ = []
@@ -493,7 +534,7 @@ class DeepTELL(
             {
                 "seed": run.seed,
                 "loss": run.loss,
-                "table_loss": table_loss(run.loss, self.n_clusters),
+                "table_loss": table_loss(run.loss, n_clusters),
                 "n_iter": len(run.history),
                 "settled": run.stopped == "settled",
                 "chosen": run is best,
@@ -501,9 +542,7 @@ class DeepTELL(
             for run in runs
         ]
         self._set_model(best.model, _labels(best.assigned))
-        losses = np.bincount(
-            self.labels_, best.assigned.loss.cpu().numpy(), minlength=self.n_clusters
-        )
+        losses = np.bincount(self.labels_, best.assigned.loss.cpu().numpy(), minlength=n_clusters)
         self.cluster_losses_ = per_cluster(losses, self.cluster_sizes_)
         return best
 
@@ -518,7 +557,7 @@ class DeepTELL(
             yield f"max_time={self.max_time} ended training after {cut}{so_far}; {remedy}"
         if empty and trained:
             yield (
-                f"n_clusters={self.n_clusters} but {empty} of the clusters are empty; lower "
+                f"n_clusters={self.n_clusters_} but {empty} of the clusters are empty; lower "
                 "n_clusters or try another random_state"
             )
 
@@ -564,6 +603,18 @@ class DeepTELL(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _graph_start(recipe: Recipe) -> GraphStart:
+    """The start from a graph, in which clusters can be counted."""
+    start = getattr(recipe, "start", None)
+    if isinstance(start, GraphStart):
+        return start
+    raise ParameterError(
+        'n_clusters="auto" must come with a start from the neighbour graph, in which clusters are '
+        f"counted, got recipe={recipe.name or type(recipe).__name__!r} with another start or none; "
+        'pass the number, or start="graph"'
+    )
 
 
 def _labels(assigned: Assigned) -> np.ndarray:

@@ -41,18 +41,23 @@ class Plan:
     source: SourceRows | None = None  # of all rows, where those in memory are a sample
 
 
+def find_shared(plan: Plan, x: Tensor, seed: int, control: Control) -> dict[str, Tensor]:
+    """Find, once, what all runs need."""
+    rows = AllRows(x, plan.n_clusters, seed, plan.augment, control.visible)
+    return control.shared(lambda: plan.recipe.shared(rows))
+
+
 def train_all(
     plan: Plan,
     x: Tensor,
+    shared: Mapping[str, Tensor],
     seeds: Sequence[int],
     control: Control,
     *,
     n_jobs: int | None = None,
     workers: int | str | None = None,
 ) -> list[Trained]:
-    """Train one model per seed; what all of them need is found once."""
-    rows = AllRows(x, plan.n_clusters, seeds[0], plan.augment, control.visible)
-    shared = control.shared(lambda: plan.recipe.shared(rows))
+    """Train one model per seed."""
     if workers is not None:
         return together(plan, x, shared, seeds, control, workers)
     jobs = min(count_jobs(n_jobs), len(seeds))

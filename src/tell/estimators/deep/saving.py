@@ -19,12 +19,18 @@ from tell.estimators.deep.networks import (
     new_model,
     not_saveable,
 )
+from tell.estimators.deep.recipes.communities import GraphChoice
 from tell.estimators.deep.recipes.describing import (
     check_recipe_comes_back,
     describe_recipe,
     restore_recipe,
 )
-from tell.estimators.tell_saving import kept_preparation, kept_prepare, restore_preparation
+from tell.estimators.tell_saving import (
+    kept_choice,
+    kept_preparation,
+    kept_prepare,
+    restore_preparation,
+)
 from tell.estimators.validation import is_usable
 from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import SavedModel
@@ -45,13 +51,32 @@ from tell.schema import (
 if TYPE_CHECKING:
     from tell.estimators.deep.estimator import DeepTELL
 
-KEPT_OPTIONS = ("epochs", "n_init", "n_jobs", "max_time", "compiled", "verbose")
+KEPT_OPTIONS = (
+    "epochs",
+    "n_init",
+    "n_jobs",
+    "max_time",
+    "max_clusters",
+    "compiled",
+    "verbose",
+)
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
 PROBES = 16
 MOST_VALUES = 1 << 24  # of one row, 4096 × 4096
 _COUNT = whole(1, 1 << 31)
 _LINES = list_of(OBJECT)
 _BATCH = record({"batch": whole(0, 1 << 53)}, may_lack=("batch",), others=NUMBER)
+_CHOICE = record(
+    {
+        "n_clusters": _COUNT,
+        "runner_up": optional(whole(1, 1 << 31)),
+        "reasons": TEXT,
+        "numbers": list_of(_COUNT),
+        "modularity": list_of(NUMBER),
+        "bonds": list_of(NUMBER),
+        "n_rows": _COUNT,
+    }
+)
 # What `describe` writes; the recipe checks its own options.
 SCHEMA = record(
     {
@@ -62,6 +87,7 @@ SCHEMA = record(
                 "epochs": optional(whole(1, 1 << 31)),
                 "n_init": optional(whole(1, 1 << 31)),
                 "max_time": optional(NUMBER),
+                "max_clusters": optional(whole(2, 1 << 31)),
                 "compiled": either(TRUTH, NUMBER),
                 "verbose": either(TRUTH, NUMBER),
                 "device": TEXT,
@@ -70,7 +96,7 @@ SCHEMA = record(
                 "augment": optional(TEXT),
                 "random_state": optional(whole(0, (1 << 32) - 1)),
             },
-            may_lack=("compiled", "embedding_dim"),
+            may_lack=("compiled", "embedding_dim", "max_clusters"),
             others=ANYTHING,
         ),
         "recipe": OBJECT,  # checked by what restores it
@@ -89,7 +115,9 @@ SCHEMA = record(
         "input_shape": list_of(whole(1, MOST_VALUES), longest=3),
         "feature_names": optional(list_of(TEXT)),
         "metadata": ANYTHING,
+        "choice": optional(_CHOICE),
     },
+    may_lack=("choice",),
     others=ANYTHING,
 )
 
@@ -120,6 +148,7 @@ def describe(estimator: DeepTELL) -> dict[str, Any]:
         "feature_names": None if names is None else [str(name) for name in names],
         "metadata": getattr(estimator, "metadata_", {}),
         "preparation": kept_preparation(estimator),
+        "choice": kept_choice(estimator) if estimator.n_clusters == "auto" else None,
     }
 
 
@@ -232,6 +261,8 @@ def restore(kind: type[DeepTELL], saved: SavedModel) -> DeepTELL:
             setattr(estimator, name, config["results"][name])
         estimator.metadata_ = config["metadata"]
         restore_preparation(estimator, config.get("preparation"))
+        if (choice := config.get("choice")) is not None:
+            estimator.n_clusters, estimator.choice_ = "auto", GraphChoice.from_json(choice)
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from tell.estimators.deep.recipes.communities import GraphChoice
 from tell.estimators.deep.recipes.distillation import DistilledStart
-from tell.estimators.deep.recipes.partition import Graph, find_graph, find_partition
+from tell.estimators.deep.recipes.partition import (
+    Graph,
+    count_clusters,
+    find_graph,
+    find_partition,
+)
 from tell.estimators.deep.recipes.recipe import AllRows, Task
 
 
@@ -63,6 +70,11 @@ class GraphStart(DistilledStart):
             visible=rows.visible,
         )
         return graph._asdict()
+
+    def count(self, shared: Mapping[str, Tensor], seed: int, most: int | None) -> GraphChoice:
+        """How many clusters the graph has that `shared` found."""
+        graph = Graph(**{name: shared[name] for name in Graph._fields})
+        return count_clusters(graph, seed, most)
 
     def partition(self, task: Task) -> Tensor:
         """Lay out the graph and fit a mixture to it, by the seed of the run."""

@@ -23,6 +23,7 @@ from torch import Tensor
 from tell.core.assignment import DenseRows
 from tell.core.batches import Augment, seeded_generator
 from tell.core.engine import fit_centers
+from tell.estimators.deep.recipes.communities import GraphChoice, choose_number, too_few
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS, GraphFeatures
 from tell.estimators.deep.recipes.layout import Edges, lay_out
 from tell.estimators.deep.recipes.neighbours import (
@@ -140,6 +141,14 @@ def find_partition(
     outside[graph.rows] = False
     partition[outside] = carry(found, graph.others)
     return partition
+
+
+def count_clusters(graph: Graph, seed: int, most: int | None) -> GraphChoice:
+    """How many clusters the graph has, by its communities."""
+    if not graph.neighbour.shape[1]:
+        return too_few(len(graph.rows))
+    weighted = neighbour_graph(Neighbours(graph.neighbour, graph.distance))
+    return choose_number(weighted, seed, most)
 
 
 def _is_small(chosen: Tensor, n_clusters: int) -> bool:
