@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tell.contract import AffineInput, Floats, Ints
 from tell.exceptions import InputError
 from tell.explanations.matrices import Matrix, dense
-from tell.explanations.terms import CATEGORY, DATE, OTHER, Terms
+from tell.explanations.terms import BOOLEAN, CATEGORY, DATE, OTHER, Terms
 from tell.explanations.view import ModelView
 from tell.explanations.words import decimal_text, short
 
@@ -114,6 +114,9 @@ def learn_columns(
     """
     # A column without any value has no range, and stays as it is.
     low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
+    # A truth or a category is so or is not, whatever of it some rows have shown.
+    binary = np.array([c.kind in (BOOLEAN, CATEGORY) for c in terms.of], bool)
+    low, high, whole = np.where(binary, 0.0, low), np.where(binary, 1.0, high), whole | binary
     if terms.prepared:
         found = {c.name: c.features for c in terms.columns if c.kind == CATEGORY}
         levels = {f: str(terms.of[f].level(f)) for part in found.values() for f in part}
