@@ -13,7 +13,7 @@ demo: install
 
 ## test: install, then every check that CI runs; BROWSER=no installs no browser for the report's tests
 test: check browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 ## check: format, lint, types, import direction
 check: install

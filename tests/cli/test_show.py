@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tell import load
+from tell.cli.demo import check_folder, print_found
 from tell.cli.portrait import values_table
 
 from .conftest import Run
@@ -41,13 +43,17 @@ def test_many_columns_are_told_by_those_that_stand_out() -> None:
     assert values_table(None, centers, "centre of", "a note") is None
 
 
-def test_demo_compares_with_kmeans_and_can_run_again(tell: Tell, tmp_path: Path) -> None:
-    text = tell("demo").worked()
+def test_demo_compares_with_kmeans_and_may_run_again(
+    tell: Tell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = json.loads(tell("demo", "--json").worked())
+    check_folder(tmp_path / "demo")
+    print_found(result)
+    text = capsys.readouterr().out
     assert "KMeans, pixels" in text
     assert "DeepTELL, end to end" in text
     assert "demo/report.html" in text
     assert max(map(len, text.splitlines())) <= 80
-    result = json.loads(tell("demo", "--json").worked())
     assert (tmp_path / "demo" / "report.html").read_text().startswith("<!")
     assert result["metrics"]["acc"] > 0.85 > result["pixels"]["metrics"]["acc"] > 0.7
     assert set(result["metrics"]) == set(result["kmeans"]["metrics"])

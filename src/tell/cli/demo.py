@@ -32,12 +32,8 @@ def command(
     """
     from tell.cli.fitting import build, fit_and_save
     from tell.data.sources import open_source
-    from tell.exceptions import InputError
 
-    if (folder / "model").exists() and not (folder / "pixel-model").exists():
-        raise InputError(
-            f"{folder / 'model'} is not a demo's model and would be overwritten; pass another --out"
-        )
+    check_folder(folder)
     visible = err.is_terminal and not (quiet or json)
     source = open_source("digits")
     before = build(10, n_init=RESTARTS, seed=seed, visible=visible)
@@ -48,6 +44,16 @@ def command(
     found["kmeans"] = run_kmeans(source.read(), seed)
     found["report"] = write_html(after, source, folder / "report.html", visible=visible)
     print_json(found) if json else print_found(found)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to write over anything but an earlier demo."""
+    from tell.exceptions import InputError
+
+    if (folder / "model").exists() and not (folder / "pixel-model").exists():
+        raise InputError(
+            f"{folder / 'model'} is not a demo's model and would be overwritten; pass another --out"
+        )
 
 
 def run_kmeans(rows: Chunk, seed: int) -> dict[str, object]:
