@@ -220,6 +220,41 @@ def test_reasons_are_those_of_explain(client: Start, models: Path, name: str) ->
         ]
 
 
+def test_foreign_and_deep_models_are_served(tmp_path: Path) -> None:
+    """What they cannot do is refused in words."""
+    from sklearn.cluster import KMeans
+
+    from tell.adapter import as_model
+    from tell.exceptions import ParameterError
+    from tell.serving.app import Settings, make_app
+    from tell.serving.bodies import RowLimits
+    from tell.serving.service import Service
+
+    table = flower_table().iloc[::3]
+    foreign = as_model(KMeans(3, n_init=1, random_state=0).fit(table.to_numpy()))
+    foreign.save(tmp_path / "foreign")
+    deep = tell.DeepTELL(2, epochs=1, random_state=0).fit(table)
+    deep.save(tmp_path / "deep")
+    with pytest.raises(ParameterError, match="--learn needs a model of tell fit"):
+        make_app(Service(tmp_path / "foreign", RowLimits()), Settings(), learn=True)
+    for name, model, part in (
+        ("foreign", foreign, table.to_numpy()[:5]),
+        ("deep", deep, table.iloc[:5]),
+    ):
+        rows = part.tolist() if name == "foreign" else records(part)
+        app = make_app(Service(tmp_path / name, RowLimits()), Settings(), learn=name == "deep")
+        with TestClient(app) as asked:
+            found = asked.post("/predict?proba=1", json=rows).json()
+            assert found["cluster"] == model.predict(part).tolist()
+            assert np.shape(found["probability"]) == (5, len(model.cluster_centers_))
+            reasons = asked.post("/explain", json=rows[:1]).json()
+            assert reasons["cluster"] == found["cluster"][0]
+            refused = asked.post("/predict?reject=0.1", json=rows)
+            assert (refused.status_code, "reject needs" in refused.text) == (422, True)
+            if name == "deep":
+                assert asked.post("/update", json=rows).json()["rows_seen"] == 55
+
+
 def test_one_row_is_explained_at_a_time(client: Start) -> None:
     found = client().post("/explain", json=records(flower_table())[:2])
     assert found.status_code == 422

@@ -43,7 +43,7 @@ def test_schemathesis_finds_nothing(folder: Callable[[str], Path]) -> None:
 
     def check(operation: Any) -> None:
         @settings(
-            max_examples=20 if operation.method.lower() == "post" else 2,
+            max_examples=12 if operation.method.lower() == "post" else 2,
             phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),
             deadline=None,

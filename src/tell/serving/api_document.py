@@ -23,6 +23,7 @@ _REASONS = {
     421: "The service is not to be asked by this host name.",
     422: "Rows, columns or values cannot be used; the error names row and column.",
     500: "A mistake in the service; its log says more.",
+    501: "A package that the explanation of this model needs is not installed.",
     503: "Too many requests at a time, or the model could not be saved.",
     504: "The answer took too long.",
 }

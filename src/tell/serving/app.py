@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
 from tell.contract import cluster_names
-from tell.exceptions import ModelFileError, ParameterError, TellError
+from tell.exceptions import MissingDependencyError, ModelFileError, ParameterError, TellError
 from tell.serving import api_document as document
 from tell.serving.bodies import ARROW, CSV, JSON, KINDS
 from tell.serving.gate import EVENTS, HEALTH, Gate, RequestLimits, answer_of, read_body
@@ -269,7 +269,7 @@ def _add_paths(app: FastAPI, handlers: Handlers, service: Service, *, learn: boo
         "/explain",
         handlers.explain,
         "Why one row is where it is, and the smallest change that would move it",
-        document.answer("Reasons.", document.REASONS) | document.errors(body=True),
+        document.answer("Reasons.", document.REASONS) | document.errors(501, body=True),
         body,
     )
     add(
@@ -349,6 +349,8 @@ async def _tell_error(_: Request, error: Exception) -> Response:
     """An error that names what is wrong with a request; of the folder nothing is told."""
     if isinstance(error, RequestError):
         return _error(error.status, str(error))
+    if isinstance(error, MissingDependencyError):
+        return _error(501, str(error))
     if isinstance(error, ModelFileError):
         return _error(503, "the model's folder cannot be used now; the service's log says why")
     return _error(422, str(error))

@@ -67,6 +67,7 @@ def live_state(model: Any, journal: Journal, after: float = -1.0) -> Json:
         "colors": cluster_colors(about.n_clusters),
         "sizes_now": None if about.sizes is None else [float(size) for size in about.sizes],
         "drift": bool(last.get("drift", False)),
+        "learned": bool(stream),
         "points": [
             [entry.get(key) for key in POINT] for entry in stream if entry.get("seen", -1) > after
         ],

@@ -4,7 +4,7 @@
   const SEEN = 0, LOSS = 1, RUNNING = 2, USUAL = 3, LIMIT = 4, FAR = 5, MOVEMENT = 6;
   const root = document.documentElement;
   const at = (id) => document.getElementById(id);
-  const data = { points: [], sizes: [], events: [], rows: [], names: [], colors: [], seen: 0, drift: false };
+  const data = { points: [], sizes: [], events: [], rows: [], names: [], colors: [], seen: 0, drift: false, learned: false, kind: "" };
   let chosen = null, lossAt = null, sizesAt = null;
 
   const dark = () => root.dataset.theme ? root.dataset.theme === "dark"
@@ -42,7 +42,7 @@
     at("far").textContent = last ? percent(last[FAR]) : "–";
     at("movement").textContent = last ? short(last[MOVEMENT]) : "–";
     const verdict = at("verdict");
-    const words = !last ? "No batch has been learned since the fit."
+    const words = !last ? (data.learned ? `Batches are learned; a ${data.kind} keeps no running loss.` : "No batch has been learned since the fit.")
       : data.drift ? `The data drifts: the loss of recent rows is ${short(last[RUNNING])}, usual is ${short(last[USUAL])}.`
         : "Recent rows look like those the model learned from.";
     if (verdict.textContent !== words) verdict.textContent = words;
