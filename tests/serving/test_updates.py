@@ -225,3 +225,40 @@ def test_another_fit_has_another_past(folder: Callable[[str], Path]) -> None:
 def test_requests_know_their_status() -> None:
     error = RequestError(413, "too much")
     assert (error.status, str(error)) == (413, "too much")
+
+
+def test_clusters_that_are_born_and_retired_keep_their_numbers(tmp_path: Path) -> None:
+    from tell.serving.app import Settings, make_app
+
+    random = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0], [60.0, 60.0]])
+
+    def rows(*clusters: int, count: int = 200) -> Any:
+        where = random.choice(clusters, count)
+        return (places[where] + random.standard_normal((count, 2))).tolist()
+
+    model = TELL(3, geometry="euclidean", grow=100, random_state=0).fit(rows(0, 1, 2, count=600))
+    first = int(model.predict([places[0].tolist()])[0])
+    model.save(tmp_path / "growing")
+    service = Service(tmp_path / "growing", RowLimits())
+    with TestClient(make_app(service, Settings(), learn=True)) as asked:
+        news: list[str] = asked.post("/update", json=rows(0, 1, 2)).json()["warnings"]
+        for _ in range(8):  # none of the first one any more, and some of a new one
+            news += asked.post("/update", json=rows(1, 2, 3)).json()["warnings"]
+        assert any("cluster 3 was born" in text for text in news)
+        assert any(f"cluster {first} was retired" in text for text in news)
+        clusters = asked.get("/clusters").json()["clusters"]
+        assert [one["retired"] for one in clusters] == [j == first for j in range(4)]
+        born = [places[3].tolist()]
+        found = asked.post("/explain", json=born).json()
+        assert (found["cluster"], asked.post("/predict", json=born).json()) == (3, {"cluster": [3]})
+        assert str(first) not in found["attention"]
+        journal = Journal.read(service.folder)
+        assert {"growth"} <= {event["kind"] for event in journal.events}
+        assert len(journal.points[-1]["sizes"]) == 4
+        assert len(journal.points[0]["sizes"]) == 3  # from before the birth
+        asked.post("/update", json=[*rows(1), [64.5, 64.5], [15.0, 15.2]])
+    noted = Journal.read(service.folder).rows
+    last = [row["cluster"] for row in noted if row["row"] >= 600 + 9 * 200]
+    assert last
+    assert first not in last

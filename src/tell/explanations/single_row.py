@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.adapter import as_model
 from tell.explanations.counterfactual import learn_columns
 from tell.explanations.points import PointFacts, describe_point
 from tell.explanations.terms import learn_terms
@@ -16,7 +17,8 @@ from tell.explanations.view import Floats, ModelView, Reals, feature_names, view
 def explain_row(model: Any, x: Reals, filled: NDArray[np.bool_] | None = None) -> PointFacts:
     """All facts of one row of features (d,); `filled` (d,) marks values that stand for a gap.
 
-    Margin and contributions are those of `tell.explain`. The smallest change is looked for between
+    Clusters are told by their place among those that still take rows: see `live_numbers`. Margin
+    and contributions are those of `tell.explain`. The smallest change is looked for between
     the values of the centres, where `explain` knows the range of the data.
 
     >>> from sklearn.cluster import KMeans
@@ -55,6 +57,12 @@ def explain_row(model: Any, x: Reals, filled: NDArray[np.bool_] | None = None) -
         filled=filled,
         is_image=shape is not None,
     )
+
+
+def live_numbers(model: Any) -> list[int]:
+    """The numbers of the clusters that still take rows, by their place in a view of the model."""
+    about = as_model(model).describe()
+    return [j for j in range(about.n_clusters) if j not in about.retired]
 
 
 def centers_as_rows(view: ModelView) -> Floats | None:

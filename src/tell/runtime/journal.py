@@ -70,7 +70,7 @@ class Journal:
     points : list of dict
         One per save, thinned out: when, rows seen, and rows behind each centre.
     events : list of dict
-        The latest: drift, and centres that were given up and placed anew.
+        The latest: drift, clusters born and retired, centres that were placed anew.
     rows : list of dict
         The latest rows that were rejected or lay at a boundary, and why.
     has_news : bool
@@ -132,7 +132,8 @@ class Journal:
         sizes = model.describe().sizes
         if sizes is None:
             return
-        known = [p for p in self.points if p["seen"] < seen and len(p["sizes"]) == len(sizes)]
+        # Clusters may be born meanwhile; a model with fewer is another one.
+        known = [p for p in self.points if p["seen"] < seen and len(p["sizes"]) <= len(sizes)]
         counts = [round(float(size), 3) for size in sizes]
         self.points = [*known, {"at": _now(), "seen": float(seen), "sizes": counts}]
         most = max(FEWEST_POINTS, min(MOST_POINTS, MOST_NUMBERS // len(counts)))

@@ -13,7 +13,7 @@ from tell.explanations.assigned import Assigned, assign
 from tell.explanations.explained_rows import Block
 from tell.explanations.points import contributions, margin_contributions
 from tell.explanations.scan import BORDERLINE
-from tell.explanations.single_row import usual_reach
+from tell.explanations.single_row import live_numbers, usual_reach
 from tell.explanations.terms import Terms, learn_terms
 from tell.explanations.view import AffineInput, Floats, ModelView, feature_names, view_model
 from tell.explanations.words import percent
@@ -43,7 +43,8 @@ def unusual_rows(model: Any, X: NDArray[Any], most: int = MOST_EACH) -> list[Unu
     names = feature_names(view.about, None, X.shape[1], None)
     terms = learn_terms(getattr(model, "preparation_", None), names)
     placed = assign(view, Block(X, None, np.arange(len(X)))).relative_to(usual_reach(view))
-    beyond = placed.distance**2 / _limits(model, view)[placed.labels]
+    beyond = placed.distance**2 / _limits(view)[placed.labels]
+    numbers = live_numbers(model)
     rejected = [int(i) for i in np.argsort(-beyond, kind="stable")[:most] if beyond[i] > 1]
     unclear = np.argsort(placed.clearness, kind="stable")
     borderline = [
@@ -54,7 +55,7 @@ def unusual_rows(model: Any, X: NDArray[Any], most: int = MOST_EACH) -> list[Unu
     return [
         Unusual(
             i,
-            int(placed.labels[i]),
+            numbers[int(placed.labels[i])],
             i in rejected,
             float(placed.clearness[i]),
             _too_far(view, terms, placed, i) if i in rejected else _between(view, terms, placed, i),
@@ -63,8 +64,9 @@ def unusual_rows(model: Any, X: NDArray[Any], most: int = MOST_EACH) -> list[Unu
     ]
 
 
-def _limits(model: Any, view: ModelView) -> Floats:
+def _limits(view: ModelView) -> Floats:
     """Squared distances (k,) beyond which rows are rejected; infinite where nobody knows them."""
+    model: Any = view.model
     try:
         return np.asarray(model.reject_limits(REJECT), np.float64)
     except (AttributeError, NotFittedError):

@@ -29,9 +29,9 @@ _REASONS = {
 }
 _ALWAYS = (401, 421, 500, 503)
 _WITH_BODY = (400, 408, 413, 415, 422, 504)
-_NUMBERS: Schema = {"type": "array", "items": {"type": "number"}}
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 _MAYBE: Schema = {"type": ["number", "null"]}
+_BY_CLUSTER: Schema = {"type": "object", "additionalProperties": _MAYBE}
 
 
 def errors(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
@@ -116,8 +116,8 @@ REASONS: Schema = {
         "margin": _MAYBE,
         "clearness": _MAYBE,
         "method": {"type": "string"},
-        "attention": _NUMBERS,
-        "squared_distances": _NUMBERS,
+        "attention": _BY_CLUSTER,
+        "squared_distances": _BY_CLUSTER,
         "contributions": {"type": "array", "items": {"type": "object"}},
         "change": {"type": ["object", "null"]},
         "summary": {"type": "string"},

@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
-from tell.contract import cluster_names
 from tell.exceptions import MissingDependencyError, ModelFileError, ParameterError, TellError
 from tell.serving import api_document as document
 from tell.serving.bodies import ARROW, CSV, JSON, KINDS
@@ -97,8 +96,7 @@ class Handlers:
         body = await read_body(request.scope, request.receive, self._limits)
 
         def work() -> bytes:
-            point, notes = self._service.explain(body, kind)
-            return as_json(reasons(point, cluster_names(self._service.model), notes))
+            return as_json(reasons(*self._service.explain(body, kind)))
 
         content = await self._in_thread(work, "explaining")
         self._measures.add_rows("/explain", 1)

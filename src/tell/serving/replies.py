@@ -68,13 +68,17 @@ def _csv(columns: Columns) -> bytes:
     return file.getvalue()
 
 
-def reasons(point: PointFacts, names: dict[int, str], notes: list[str]) -> Json:
-    """The answer to /explain."""
-    found = point.counterfactual
+def reasons(point: PointFacts, numbers: list[int], names: dict[int, str], notes: list[str]) -> Json:
+    """The answer to /explain; `numbers` are those of the clusters that still take rows."""
+    found, own = point.counterfactual, numbers[point.cluster]
+    attention, distances = (
+        dict(zip(map(str, numbers), values.tolist(), strict=True))
+        for values in (point.attention, point.squared_distances)
+    )
     change: Json | None = None
     if found is not None:
         change = {
-            "cluster": found.cluster,
+            "cluster": numbers[found.cluster],
             "distance": found.distance,
             "columns": [
                 {"column": one.name, "from": one.text()[0], "to": one.text()[1]}
@@ -82,14 +86,14 @@ def reasons(point: PointFacts, names: dict[int, str], notes: list[str]) -> Json:
             ],
         }
     return {
-        "cluster": point.cluster,
-        "name": names.get(point.cluster),
-        "runner_up": point.runner_up,
+        "cluster": own,
+        "name": names.get(own),
+        "runner_up": numbers[point.runner_up],
         "margin": point.margin,
         "clearness": point.clearness,
         "method": point.method,
-        "attention": point.attention.tolist(),
-        "squared_distances": point.squared_distances.tolist(),
+        "attention": attention,
+        "squared_distances": distances,
         "contributions": [
             {"column": one.name, "value": one.value, "amount": one.amount, "filled": one.filled}
             for one in point.contributions

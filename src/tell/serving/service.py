@@ -19,7 +19,7 @@ from tell.estimators import load
 from tell.estimators.tell import TELL
 from tell.exceptions import InputError, ParameterError, TellWarning
 from tell.explanations.points import PointFacts
-from tell.explanations.single_row import explain_row
+from tell.explanations.single_row import explain_row, live_numbers
 from tell.persistence import JOURNAL
 from tell.runtime.answers import Columns, assignments
 from tell.runtime.journal import Journal, rows_seen
@@ -146,8 +146,10 @@ class Service:
             )
         return found, notes
 
-    def explain(self, body: bytes, kind: str) -> tuple[PointFacts, list[str]]:
-        """Why the one row of a body is where it is."""
+    def explain(
+        self, body: bytes, kind: str
+    ) -> tuple[PointFacts, list[int], dict[int, str], list[str]]:
+        """Why the one row of a body is where it is; numbers and names of the clusters; notes."""
         served = self.served
         with self.turn, _noted() as notes:
             chunks = served.reader.read(body, kind)
@@ -160,7 +162,8 @@ class Service:
                     "body: row 0 has a gap, and the model leaves such rows out; give all values"
                 )
             filled = None if chunk.filled is None else chunk.filled[0]
-            return explain_row(served.model, chunk.X[0], filled), notes
+            point = explain_row(served.model, chunk.X[0], filled)
+        return point, live_numbers(served.model), cluster_names(served.model), notes
 
     def read_rows(self, body: bytes, kind: str) -> tuple[list[Chunk], list[str]]:
         """The rows of a body, to be learned."""
@@ -201,6 +204,7 @@ class Service:
                 "name": names.get(j),
                 "rows": float(sizes[j]),
                 "share": float(sizes[j]) / total,
+                "retired": j in about.retired,
                 "direction" if on_sphere else "center": _as_lists(drawn, j),
             }
             for j in range(about.n_clusters)

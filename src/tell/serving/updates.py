@@ -70,6 +70,7 @@ class Updates:
                 f"{service.folder} is being served with --learn by another process, which alone "
                 "may learn there; end it, or serve without --learn"
             ) from None
+        self._news: list[str] = []  # of the batch that is being learned
         service.refresh()  # what the one before has saved last
         self._learning = self._begin(service.model)
         self._noted_at, self._unnoted = -NOTE_SECONDS, False
@@ -92,7 +93,13 @@ class Updates:
     def _begin(self, model: Any) -> Learning:
         service = self._service
         return Learning(
-            model, service.folder, Callers(), resume=False, score=False, trust=service.trust
+            model,
+            service.folder,
+            Callers(),
+            resume=False,
+            score=False,
+            trust=service.trust,
+            tell_news=self._news.append,
         )
 
     def _run(self) -> None:
@@ -161,6 +168,7 @@ class Updates:
     def _learn(self, chunks: list[Chunk]) -> Json:
         learning, drifts = self._learning, []
         with self._service.turn, learning.all_or_nothing(), _caught() as caught:
+            self._news.clear()
             before = learning.rows
             # Rows are counted on from those seen, as on the page.
             for chunk in in_steps(chunks, start=rows_seen(learning.model)):
@@ -176,7 +184,7 @@ class Updates:
             "running_loss": last.get("running_loss"),
             "baseline_loss": last.get("baseline_loss"),
             "drift": bool(last.get("drift", False)),
-            "warnings": drifts,
+            "warnings": [*drifts, *self._news],
         }
 
     def _forget_unsaved(self) -> None:

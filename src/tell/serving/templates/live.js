@@ -130,7 +130,7 @@
     const tops = drawn.map((save) => {
       const total = save.sizes.reduce((sum, size) => sum + size, 0) || 1;
       let sum = 0;
-      return save.sizes.map((size) => (sum += size / total));
+      return data.names.map((_, j) => (sum += (save.sizes[j] ?? 0) / total));  // some were born later
     });
     const parts = [];
     for (let j = 0; j < k; j++) {
