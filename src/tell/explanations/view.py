@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +23,7 @@ from tell.contract import (
     cluster_names,
     squared_distances,
     unit,
+    unnamed,
 )
 from tell.exceptions import InputError
 from tell.explanations.matrices import Matrix
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tell.core.layer import Geometry
 
 __all__ = ["AffineInput", "EncodedInput", "Floats", "Ints", "ModelView", "Reals", "unit"]
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +77,11 @@ class ModelView:
     def predict(self, X: Matrix) -> Ints:
         """What the model itself answers for rows (n, d), in the precision of its fit."""
         rows = X.astype(np.asarray(self.model.cluster_centers_).dtype, copy=False)
-        return np.asarray(_unnamed(self.model.predict, rows), np.int64)
+        return np.asarray(unnamed(self.model.predict, rows), np.int64)
 
     def layer_rows(self, X: ArrayLike) -> Floats:
         """Rows as the layer compares them with its centres: embedded; unit length on the sphere."""
-        rows = np.asarray(_unnamed(self.model.embed, np.asarray(X, np.float64)), np.float64)
+        rows = np.asarray(unnamed(self.model.embed, np.asarray(X, np.float64)), np.float64)
         return unit(rows) if self.on_sphere else rows
 
     def placed(self, X: Matrix) -> Matrix:
@@ -138,13 +136,6 @@ def view_model(model: object) -> ModelView:
     centers = np.asarray(known.cluster_centers_, np.float64)
     centers = unit(centers) if about.geometry == "sphere" else centers
     return ModelView(known, about, known.input_path, centers, cluster_names(known))
-
-
-def _unnamed(ask: Callable[[Reals], _Answer], X: Reals) -> _Answer:
-    """Ask a model about rows whose columns are in its order, only not named."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return ask(X)
 
 
 def feature_names(
