@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         UntrustedModelError,
         WorkerError,
     )
-    from tell.explanations import explain, report
+    from tell.explanations import explain, explain_change, report
     from tell.metrics import evaluate
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "choose",
     "evaluate",
     "explain",
+    "explain_change",
     "load",
     "network_builder",
     "open_source",
@@ -93,6 +94,7 @@ _ELSEWHERE = {
     "choose": "tell.estimators.how_many",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
+    "explain_change": "tell.explanations",
     "load": "tell.estimators",
     "network_builder": "tell.estimators",
     "open_source": "tell.data.sources",
