@@ -77,7 +77,8 @@ def medians(X: Matrix) -> Floats:
         return np.asarray(np.median(X, axis=0), np.float64)
     found = np.zeros(X.shape[1])
     # Where fewer than half of the values are not 0, the median of a column without negatives is 0.
-    often = np.flatnonzero(2 * X.getnnz(axis=0) >= X.shape[0])
+    stored = np.bincount(X.indices, minlength=X.shape[1])
+    often = np.flatnonzero(2 * stored >= X.shape[0])
     often = np.union1d(often, np.unique(X.indices[X.data < 0]))
     if len(often):
         found[often] = np.median(dense(X[:, often]), axis=0)
