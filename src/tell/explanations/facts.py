@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +17,13 @@ from scipy import sparse
 from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
+from tell.data.table_preparation import in_columns_of
+from tell.exceptions import ParameterError
 from tell.explanations.ancestry import Ancestor, describe_lineage
 from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
-from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
+from tell.explanations.explained_rows import Rows, open_rows
 from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
 from tell.explanations.known_labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project
@@ -44,6 +46,13 @@ from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.terms import Cell, Terms, learn_terms
 from tell.explanations.transparency import ModelFacts, describe_model
 from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_model
+
+if TYPE_CHECKING:
+    from tell.explanations.contrast import Contrast
+    from tell.explanations.directions import Direction
+    from tell.explanations.gates import Gates
+
+Reference = Literal["middle", "mean"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +156,32 @@ class Explanation:
         """What a row is called, or its number."""
         return self.row_names.get(row, f"Row {row}")
 
+    def contrast(self, cluster: int, other: int) -> Contrast:
+        """Say what sets a cluster apart from one other: "unlike cluster 2: high income …".
+
+        The mean margin between the two over the members of `cluster`, split over the columns by
+        `W_j − W_k`; behind an encoder the columns in which the members differ most.
+        """
+        from tell.explanations.contrast import contrast
+
+        return contrast(self, cluster, other)
+
+    def gates(self, size: int) -> Gates:
+        """The `size` features that speak most for each cluster, and for each sampled row."""
+        from tell.explanations.gates import choose_gates
+
+        return choose_gates(self, size)
+
+    def directions(self, row: int) -> tuple[Direction, ...]:
+        """The margin of an explained row of a deep model, split over the embedding's directions.
+
+        This first step is exact; what each direction means, by its most active rows and the columns
+        that go along with it, is not, and says how much of it columns can tell.
+        """
+        from tell.explanations.directions import describe_directions
+
+        return describe_directions(self, row)
+
     def __repr__(self) -> str:
         from tell.explanations.frames import as_text
 
@@ -189,6 +224,7 @@ def explain(
     reject: float | None = None,
     map_method: str | None = "tsne",
     quality: bool = True,
+    reference: Reference = "middle",
     sample_size: int = 5000,
     random_state: int = 0,
     verbose: int = 0,
@@ -219,6 +255,12 @@ def explain(
         rows like those of the fit. For a `TELL`.
     map_method : "tsne", "pca" or None for no map
     quality : whether to measure the explanations themselves (refits a linear model a few times)
+    reference : {"middle", "mean"}, default="middle"
+        Where the reasons of a row start. From the middle of two centres a value speaks for the
+        cluster on whose side it lies; from the mean row, for the one towards which it differs from
+        the average: these are the Shapley values of the margin, and the mean row's own margin is
+        left over. Behind an encoder reasons always start at the mean row, and in sparse rows on the
+        sphere at 0.
     sample_size : rows in the seeded sample behind map, margins and quality
     random_state : seed of everything drawn
     verbose : 1 shows progress
@@ -271,7 +313,8 @@ def explain(
     clusters = describe_clusters(view, found, data.feature_names, is_image=shape is not None)
     scores, label_table = _against_labels(found)
     columns = _columns(found, data, fixed)
-    points = _points(view, found, data, clusters, chosen, columns, ids)
+    from_mean = _check_reference(reference) == "mean"
+    points = _points(view, found, data, clusters, chosen, columns, ids, from_mean)
     image = shape is not None
     rejections = None
     if rejecter is not None:
@@ -382,6 +425,12 @@ def _describe_data(
     )
 
 
+def _check_reference(reference: str) -> str:
+    if reference not in ("middle", "mean"):
+        raise ParameterError(f"reference must be 'middle' or 'mean', got {reference!r}")
+    return reference
+
+
 def _mean_row(found: Scan) -> Floats:
     """The features (d,) of a row with the mean of every column, over the values that are there."""
     mean = found.moments.pooled(np.ones(len(found.moments.sizes), bool))[0]
@@ -399,6 +448,7 @@ def _points(
     chosen: tuple[int, ...],
     columns: Columns,
     ids: Sequence[object] | None,
+    from_mean: bool,
 ) -> tuple[PointFacts, ...]:
     picked = [(row, found.chosen[row]) for row in chosen] or _default_points(clusters)
     filled = found.chosen_filled | _filled_rows(found)
@@ -421,6 +471,8 @@ def _points(
             given=found.given.get(row),
             filled=filled.get(row),
             is_image=data.shape is not None,
+            is_sparse=sparse.issparse(found.sample.X),
+            from_mean=from_mean,
         )
         for row, values in picked
     )

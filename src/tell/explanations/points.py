@@ -95,9 +95,12 @@ class PointFacts:
         sphere: the members' mean) and beyond
     contributions : every column, strongest first
     method : "exact" or "integrated gradients"
-    baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
+    baseline_margin : the margin that is not attributed: that of the mean row where reasons start
+        there, which they do behind an encoder; else 0
     completeness_error : |margin − baseline_margin − sum of the contributions|
     rejection : why it belongs to no cluster, where it was asked for and does not
+    embedding : (p,) the row behind an encoder, whose directions split the margin exactly
+        (`Explanation.directions`); None without one
     """
 
     row: int
@@ -121,19 +124,27 @@ class PointFacts:
     counterfactual: Counterfactual | None
     summary: str
     rejection: Rejection | None = None
+    embedding: Floats | None = None
 
 
-def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Ints) -> Floats:
+def margin_contributions(
+    view: ModelView, Z: Floats, j: int | Ints, k: int | Ints, *, from_zero: bool = False
+) -> Floats:
     """Share of every feature in the margin between clusters j and k: shape of `Z`, (n, p).
 
     (z_f − Ω_kf)² − (z_f − Ω_jf)² = (W_jf − W_kf) z_f + (Ω_kf² − Ω_jf²): the bias is split over the
     features it comes from, so that the sum is the whole margin and no constant is left over.
+
+    On the sphere b_j = b_k, and (W_jf − W_kf) z_f alone sums to the margin too: with `from_zero` a
+    feature of 0 adds nothing. That is the split for sparse rows, where 0 is a word that is not
+    there: about the middle, words of the other cluster that a text lacks would come first.
 
     Parameters
     ----------
     view : of a model whose columns reach the centres exactly
     Z : (n, p) layer rows
     j, k : cluster numbers, one or (n,)
+    from_zero : on the sphere only
 
     Examples
     --------
@@ -145,23 +156,54 @@ def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Int
     >>> margin_contributions(view, np.zeros((1, 2)), j, 1 - j).tolist()
     [[4.0, 16.0]]
     """
-    own, other = view.centers[j], view.centers[k]
-    return 2 * (own - other) * (Z - (own + other) / 2)
+    return split_margin(Z, view.centers[j], view.centers[k], from_zero=from_zero and view.on_sphere)
+
+
+def split_margin(Z: Floats, own: Floats, other: Floats, *, from_zero: bool = False) -> Floats:
+    """‖z − Ω_k‖² − ‖z − Ω_j‖² by features, about the middle of the two centres or from 0.
+
+    >>> split_margin(np.zeros(2), np.zeros(2), np.array([2.0, 4.0])).tolist()
+    [4.0, 16.0]
+    """
+    middle = 0.0 if from_zero else (own + other) / 2
+    return np.asarray(2 * (own - other) * (Z - middle))
 
 
 def affine_reasons(
-    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int
-) -> tuple[Floats, Counterfactual | None]:
-    """Exact contributions (d,) to j against k, and the way of one row (d,) to cluster `target`."""
-    amounts = margin_contributions(view, view.layer_rows(x[None]), j, k)[0]
+    view: ModelView,
+    path: AffineInput,
+    x: Reals,
+    j: int,
+    k: int,
+    target: int,
+    *,
+    from_zero: bool = False,
+    start: Floats | None = None,
+) -> tuple[Floats, float, Counterfactual | None]:
+    """Exact contributions (d,) to j against k, what they leave, and the way to cluster `target`.
+
+    They start at the middle of the two centres, at 0, or at the row `start` (d,), whose own margin
+    is what they leave.
+    """
+    Z = view.layer_rows(x[None])
+    if start is None:
+        amounts, rest = margin_contributions(view, Z, j, k, from_zero=from_zero)[0], 0.0
+    else:
+        amounts, rest = _from_row(view, Z[0], view.layer_rows(start[None])[0], j, k)
     if j == k:
-        return amounts, None
+        return amounts, rest, None
     row = path.apply(x[None])[0]
     length = float(np.linalg.norm(row)) or 1.0
     reached = just_inside(view, path, nearest_in_cell(view, row, target), target, length)
     after = path.undo(reached[None])[0]
     distance = float(np.linalg.norm(reached - row))
-    return amounts, Counterfactual(target, distance, distance / length, (), None, after)
+    return amounts, rest, Counterfactual(target, distance, distance / length, (), None, after)
+
+
+def _from_row(view: ModelView, z: Floats, start: Floats, j: int, k: int) -> tuple[Floats, float]:
+    """(W_j − W_k)(z − z₀), the Shapley values of the margin (p,), and the margin of z₀ itself."""
+    squared = view.squared_distances(start[None])[0]
+    return 2 * (view.centers[j] - view.centers[k]) * (z - start), float(squared[k] - squared[j])
 
 
 def with_changes(
@@ -233,6 +275,8 @@ def describe_point(
     given: int | None = None,
     filled: NDArray[np.bool_] | None = None,
     is_image: bool = False,
+    is_sparse: bool = False,
+    from_mean: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,).
 
@@ -240,7 +284,8 @@ def describe_point(
     `baseline` the row at which the attribution of a deep model starts, `columns` what values may
     change, and how, and `members` the most typical row of each cluster. `called` is what people
     call the row, `given` its cluster where that was given, and `filled` (d,) marks values that
-    stand for a gap.
+    stand for a gap. A row of a matrix that `is_sparse` has no reasons in columns where it is 0.
+    With `from_mean` the reasons of a model without an encoder start at the baseline too.
     """
     terms = columns.terms
     own = None if given is None else np.array([given])
@@ -255,7 +300,10 @@ def describe_point(
         method = ATTRIBUTED
         amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, baseline)
     else:
-        amounts, found = affine_reasons(view, view.path, x, j, k, target)
+        start = baseline if from_mean and not (is_sparse and view.on_sphere) else None
+        amounts, rest, found = affine_reasons(
+            view, view.path, x, j, k, target, from_zero=is_sparse, start=start
+        )
     if found is not None and not is_image:
         found = with_changes(view, found, x, j, names, columns, members.get(target), filled)
     reasons = contributions(terms, x, amounts, filled)
@@ -283,6 +331,7 @@ def describe_point(
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
         summary=_summary(view, called or f"Row {row}", j, k, clearness, reasons, found, is_image),
+        embedding=view.layer_rows(x[None])[0] if method == ATTRIBUTED else None,
     )
 
 
