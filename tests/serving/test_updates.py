@@ -211,6 +211,19 @@ def test_the_journal_is_bounded_and_forgiving(folder: Callable[[str], Path]) -> 
         assert Journal.read(place).points == []
 
 
+def test_a_journal_that_fails_stops_nobody(client: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = client("blobs", learn=True)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Journal, "add_model", broken)
+    for seen in (2010, 2020):
+        found = asked.post("/update", json=blob_rows()[:10].tolist())
+        assert (found.status_code, found.json()["rows_seen"]) == (200, seen)
+    assert tell.load(served(asked).folder).n_seen_ == 2020
+
+
 def test_another_fit_has_another_past(folder: Callable[[str], Path]) -> None:
     place = folder("flowers")
     model, journal = tell.load(place), Journal()

@@ -7,6 +7,7 @@ milliseconds and confirms any number of batches. A batch is learned whole or not
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -27,6 +28,7 @@ from tell.runtime.learner import Learning
 from tell.serving.refusals import busy
 from tell.serving.service import Json, Service, check_learns
 
+_LOG = logging.getLogger(__name__)
 MOST_AT_ONCE = 64  # batches of one save
 LEARNED_AT_ONCE = 1024  # rows of a step, as in `tell update`
 LOOK_SECONDS = 1.0
@@ -140,30 +142,33 @@ class Updates:
             return
         try:
             with self._service.turn:
-                self._save()
-        except (OSError, TellError):
+                self._learning.save(finished=True, noted=False)
+        except Exception as error:
+            _LOG.error("the model could not be saved: %s", error)
             self._forget_unsaved()
             for batch in learned:
                 batch.answer.set_exception(
                     busy("the model could not be saved, and these rows were not learned; try again")
                 )
             return
+        self._unnoted = True
+        if time.monotonic() - self._noted_at >= NOTE_SECONDS or self._learning.has_news:
+            self._note()
         self._service.adopt(self._learning.model)
         for batch in learned:
             batch.answer.set_result(batch.result)
 
-    def _save(self) -> None:
-        """Save, and note it in the journal, but not more often than anybody looks."""
-        due = time.monotonic() - self._noted_at >= NOTE_SECONDS or self._learning.has_news
-        self._learning.save(finished=True, noted=due)
-        self._noted_at, self._unnoted = (time.monotonic() if due else self._noted_at), not due
-
     def _note(self) -> None:
-        if self._unnoted:
+        """Bring the journal up to date, but not more often than anybody looks; it stops nobody."""
+        if not self._unnoted:
+            return
+        self._noted_at, self._unnoted = time.monotonic(), False
+        try:
             with self._service.turn:
                 self._learning.note()
-            self._unnoted = False
-            self._service.version += 1
+        except Exception:
+            _LOG.exception("the journal could not be written")
+        self._service.version += 1
 
     def _learn(self, chunks: list[Chunk]) -> Json:
         learning, drifts = self._learning, []
