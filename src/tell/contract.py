@@ -7,9 +7,10 @@ k-means. Commands and explanations know this page and nothing of the classes beh
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ Ints = NDArray[np.int64]
 Reals = NDArray[np.floating]
 #: Known classes of rows: numbers, texts, or objects in which None is a gap.
 Labels = NDArray[np.generic]
+_Answer = TypeVar("_Answer")
 #: One entry of a history: epoch, losses, metrics; a text such as the stage's name is no curve.
 Record = Mapping[str, object]
 
@@ -351,3 +353,10 @@ def unit(rows: Reals) -> Floats:
     """Give every row unit length; a row of zeros has no direction and stays as it is."""
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(length > 0, length, 1.0), np.float64)
+
+
+def unnamed(ask: Callable[[Reals], _Answer], X: Reals) -> _Answer:
+    """Ask a model about rows whose columns are in its order, only not named."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return ask(X)

@@ -126,7 +126,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert labels.tolist() == found["cluster"].tolist()
     nothing = run("export", model)
     assert nothing.returncode == 2
-    assert "--onnx FILE or --sql" in nothing.stderr
+    assert "--onnx FILE, --sql or --rules DATA" in nothing.stderr
 
 
 def test_a_model_card(tmp_path: Path) -> None:

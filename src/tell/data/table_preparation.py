@@ -193,6 +193,24 @@ def is_table(X: Any, learned: Preparation) -> bool:
     return names is None or [str(name) for name in names] != learned.feature_names
 
 
+def in_columns_of(model: Any, data: Any) -> Any:
+    """Give a table the model's columns, by name and in its order; leave anything else as it is.
+
+    A table is read through the model's preparation, if it has one.
+    """
+    learned = getattr(model, "preparation_", None)
+    if learned is not None and is_table(data, learned):
+        return open_prepared(data, learned)
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or not hasattr(data, "columns") or not hasattr(data, "to_numpy"):
+        return data
+    found, needed = [str(name) for name in data.columns], [str(name) for name in wanted]
+    there = set(found)
+    if missing := [name for name in needed if name not in there]:
+        raise InputError(f"X needs the columns {needed} as in fit, got none called {missing[0]!r}")
+    return data if found == needed else data[list(wanted)]
+
+
 class _Numbered(TableSource):
     """An array as a table whose columns have numbers for names."""
 

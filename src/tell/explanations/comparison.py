@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tell.data.table_preparation import in_columns_of
 from tell.exceptions import InputError
-from tell.explanations.assigned import assign
-from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
+from tell.explanations.assigned import Assigned, assign
+from tell.explanations.explained_rows import Rows, open_rows
 from tell.explanations.view import Floats, Ints, ModelView, view_model
 from tell.explanations.words import percent
 
@@ -69,33 +70,40 @@ def compare(old: object, new: object, X: object, *, X_old: object = None) -> Com
     cluster 1 split into 1 (50 %) and 2 (50 %)
     """
     first, second = view_model(old), view_model(new)
-    seen = [open_rows(in_columns_of(old, X if X_old is None else X_old))]
-    seen += [open_rows(in_columns_of(new, X))]
+    seen = rows_of_both(old, new, X, X_old)
     for view, rows in zip((first, second), seen, strict=True):
         view.check_columns(rows.n_features)
     overlap = np.zeros((first.n_clusters, second.n_clusters), np.int64)
-    for pair in _side_by_side(_placed(first, seen[0]), _placed(second, seen[1])):
-        np.add.at(overlap, pair, 1)
+    for one, other in side_by_side(placed(first, seen[0]), placed(second, seen[1])):
+        np.add.at(overlap, (one.labels, other.labels), 1)
     if not overlap.any():
         raise InputError("X needs at least one row, got none; pass the rows to compare on")
     return Comparison(_adjusted_rand(overlap), overlap, _fates(overlap))
 
 
-def _placed(view: ModelView, rows: Rows) -> Iterator[tuple[Ints, Ints]]:
-    """Numbers and clusters of all rows, in blocks."""
+def rows_of_both(old: object, new: object, X: object, X_old: object) -> tuple[Rows, Rows]:
+    """The same rows, in the columns of either model."""
+    earlier = open_rows(in_columns_of(old, X if X_old is None else X_old))
+    return earlier, open_rows(in_columns_of(new, X))
+
+
+def placed(view: ModelView, rows: Rows) -> Iterator[Assigned]:
+    """All rows and their place among the centres, in blocks."""
     for block in rows.blocks():
-        yield block.numbers, assign(view, block).labels
+        yield assign(view, block)
 
 
-def _side_by_side(
-    old: Iterator[tuple[Ints, Ints]], new: Iterator[tuple[Ints, Ints]]
-) -> Iterator[tuple[Ints, Ints]]:
-    """Clusters of the rows that both have seen: each may leave out others, in other blocks."""
+def side_by_side(
+    old: Iterator[Assigned], new: Iterator[Assigned]
+) -> Iterator[tuple[Assigned, Assigned]]:
+    """The rows that both have seen: each may leave out others, in other blocks."""
     one, other = next(old, None), next(new, None)
     while one is not None and other is not None:
-        _, here, there = np.intersect1d(one[0], other[0], assume_unique=True, return_indices=True)
-        yield one[1][here], other[1][there]
-        last = one[0][-1], other[0][-1]
+        _, here, there = np.intersect1d(
+            one.rows, other.rows, assume_unique=True, return_indices=True
+        )
+        yield one.take(here), other.take(there)
+        last = one.rows[-1], other.rows[-1]
         if last[0] <= last[1]:
             one = next(old, None)
         if last[1] <= last[0]:

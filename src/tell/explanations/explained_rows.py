@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tell.contract import Ints
 from tell.data.arrays import SparseSource
 from tell.data.sources import Source, open_source
-from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
 from tell.explanations.known_labels import as_labels
 from tell.explanations.matrices import Matrix
@@ -93,24 +92,6 @@ class Rows:
         if not np.isfinite(X.data).all():
             next(iter(self.source.chunks()))  # says which row and column is not finite
         yield X, self.source.classes(), np.arange(X.shape[0]), None
-
-
-def in_columns_of(model: Any, data: Any) -> Any:
-    """Give a table the model's columns, by name and in its order; leave anything else as it is.
-
-    A table is read through the model's preparation, if it has one.
-    """
-    learned = getattr(model, "preparation_", None)
-    if learned is not None and is_table(data, learned):
-        return open_prepared(data, learned)
-    wanted = getattr(model, "feature_names_in_", None)
-    if wanted is None or not hasattr(data, "columns") or not hasattr(data, "to_numpy"):
-        return data
-    found, needed = [str(name) for name in data.columns], [str(name) for name in wanted]
-    there = set(found)
-    if missing := [name for name in needed if name not in there]:
-        raise InputError(f"X needs the columns {needed} as in fit, got none called {missing[0]!r}")
-    return data if found == needed else data[list(wanted)]
 
 
 def open_rows(data: Any, y: Any = None, given: Ints | None = None) -> Rows:

@@ -17,11 +17,12 @@ from scipy import sparse
 from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
+from tell.data.table_preparation import in_columns_of
 from tell.explanations.ancestry import Ancestor, describe_lineage
 from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
-from tell.explanations.explained_rows import Rows, in_columns_of, open_rows
+from tell.explanations.explained_rows import Rows, open_rows
 from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
 from tell.explanations.known_labels import known_labels, label_texts
 from tell.explanations.mapping import fitting_method, project

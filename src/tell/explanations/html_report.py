@@ -25,9 +25,9 @@ from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.rejections import share_asked, share_text
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
-from tell.explanations.surrogate import Rule
 from tell.explanations.terms import Cell, cell_text, number_text
 from tell.explanations.words import counted, percent, short, signed_short
+from tell.export.rules import Rule
 from tell.files import write_whole
 
 _TEMPLATES = Path(__file__).parent / "templates"

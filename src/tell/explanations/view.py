@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +24,7 @@ from tell.contract import (
     cluster_names,
     squared_distances,
     unit,
+    unnamed,
 )
 from tell.exceptions import InputError
 from tell.explanations.matrices import Matrix
@@ -84,11 +84,11 @@ class ModelView:
     def ask(self, question: Callable[[Reals], _Answer], X: Matrix) -> _Answer:
         """What the model answers for rows whose columns are in its order, only not named."""
         rows = X.astype(np.asarray(self.model.cluster_centers_).dtype, copy=False)
-        return _unnamed(question, rows)
+        return unnamed(question, rows)
 
     def layer_rows(self, X: ArrayLike) -> Floats:
         """Rows as the layer compares them with its centres: embedded; unit length on the sphere."""
-        rows = np.asarray(_unnamed(self.model.embed, np.asarray(X, np.float64)), np.float64)
+        rows = np.asarray(unnamed(self.model.embed, np.asarray(X, np.float64)), np.float64)
         return unit(rows) if self.on_sphere else rows
 
     def placed(self, X: Matrix) -> Matrix:
@@ -146,13 +146,6 @@ def view_model(model: object) -> ModelView:
     centers = np.asarray(known.cluster_centers_, np.float64)
     centers = unit(centers) if about.geometry == "sphere" else centers
     return ModelView(known, about, known.input_path, centers, cluster_names(known))
-
-
-def _unnamed(ask: Callable[[Reals], _Answer], X: Reals) -> _Answer:
-    """Ask a model about rows whose columns are in its order, only not named."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return ask(X)
 
 
 def feature_names(

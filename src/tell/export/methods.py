@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tell.contract import GrowingModel
 from tell.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tell.export.rules import Rules
 
 
 class Exportable:
@@ -44,6 +48,41 @@ class Exportable:
 
         check_places(self)
         return to_sql(self, table, dialect, keep)  # type: ignore[arg-type]
+
+    def to_rules(
+        self,
+        X: Any,
+        *,
+        n_leaves: int | None = None,
+        sample_size: int = 20_000,
+        random_state: int = 0,
+    ) -> Rules:
+        """Rules that stand in for the model: they predict, print, go to SQL, and state their price.
+
+        A tree of thresholds on the data's own columns, grown to keep the model's loss low: one leaf
+        per cluster by iterative mistake minimisation (Dasgupta et al. 2020), further ones where
+        they take most off the loss (ExKMC, Frost et al. 2020). Works behind an encoder too.
+
+        Parameters
+        ----------
+        X : rows like those of the fit, of whatever `fit` takes
+        n_leaves : int, optional
+            Rules in all, at least one per cluster; by default two per cluster.
+        sample_size : int, default=20_000
+            Of more rows than that a uniform sample is taken.
+        random_state : int, default=0
+            Seed of that sample.
+        """
+        from tell.export.rules import learn_rules
+
+        check_places(self)
+        return learn_rules(
+            self,  # type: ignore[arg-type]
+            X,
+            n_leaves=n_leaves,
+            sample_size=sample_size,
+            random_state=random_state,
+        )
 
 
 def check_places(model: object) -> None:

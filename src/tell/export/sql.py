@@ -18,6 +18,7 @@ import numpy as np
 from tell.contract import AffineInput, ClusterModel, cluster_names
 from tell.data.preparation import YEAR, Column, Preparation
 from tell.exceptions import InputError
+from tell.export.conditions import Limits
 
 Dialect = Literal["standard", "bigquery", "sqlite"]
 
@@ -72,9 +73,7 @@ def to_sql(
     dialect : {"standard", "bigquery", "sqlite"}
     keep : columns of the result, by default all of the table that was fitted
     """
-    if dialect not in _DIALECTS:
-        raise InputError(f"dialect must be one of {', '.join(_DIALECTS)}, got {dialect!r}")
-    path, words = model.input_path, _DIALECTS[dialect]
+    path, words = model.input_path, _dialect(dialect)
     if not isinstance(path, AffineInput):
         raise InputError(
             f"SQL needs a model without an encoder, got {model.describe().kind}; "
@@ -88,8 +87,7 @@ def to_sql(
             for feature, offset, scale in zip(features, path.offset, path.scale, strict=True)
         ]
     lines = [f"{feature} AS tell_x{place}" for place, feature in enumerate(features)]
-    name = ".".join(words.name(part) for part in table.split("."))
-    steps = [("tell_scaled", lines, name)]
+    steps = [("tell_scaled", lines, _table(table, words))]
     d, names = len(features), [f"tell_x{place}" for place in range(len(features))]
     sphere = model.describe().geometry == "sphere"
     if sphere:
@@ -106,6 +104,52 @@ def to_sql(
     return _statement(steps, model, [words.name(column) for column in kept], words)
 
 
+def rules_to_sql(
+    model: ClusterModel,
+    leaves: Sequence[tuple[int, Limits]],
+    table: str,
+    dialect: str,
+    keep: Sequence[str] | None,
+) -> str:
+    """Write one SELECT that labels the rows of a table by the leaves of a tree.
+
+    A row with a gap that nothing fills, in a column that its rules ask for, gets no cluster.
+    """
+    words = _dialect(dialect)
+    preparation = getattr(model, "preparation_", None)
+    features = _features(model, preparation, words)
+    asked = sorted({feature for _, limits in leaves for feature in limits})
+    lines = [f"{features[f]} AS tell_x{f}" for f in asked]
+    cases = "\n      ".join(f"WHEN {_within(limits)} THEN {j}" for j, limits in leaves)
+    name = _table(table, words)
+    steps = [("tell_asked", lines, name)] if lines else []
+    steps.append(
+        ("tell_labelled", [f"CASE {cases}\n    END AS cluster"], steps[-1][0] if steps else name)
+    )
+    kept = _columns(model, preparation) if keep is None else keep
+    shown = [words.name(column) for column in kept]
+    return _select(steps, [*shown, "cluster", *_named(model, words)])
+
+
+def _within(limits: Limits) -> str:
+    """The conditions of one leaf."""
+    parts = []
+    for f, (low, high) in limits.items():
+        parts += [f"tell_x{f} > {_number(low)}"] if math.isfinite(low) else []
+        parts += [f"tell_x{f} <= {_number(high)}"] if math.isfinite(high) else []
+    return " AND ".join(parts) or "1 = 1"
+
+
+def _dialect(name: str) -> _Words:
+    if name not in _DIALECTS:
+        raise InputError(f"dialect must be one of {', '.join(_DIALECTS)}, got {name!r}")
+    return _DIALECTS[name]
+
+
+def _table(name: str, words: _Words) -> str:
+    return ".".join(words.name(part) for part in name.split("."))
+
+
 def _columns(model: ClusterModel, preparation: Preparation | None) -> Sequence[str]:
     """The columns of the table that was fitted, those that are not clustered too."""
     if preparation is not None:
@@ -116,16 +160,25 @@ def _columns(model: ClusterModel, preparation: Preparation | None) -> Sequence[s
 def _statement(
     steps: list[tuple[str, list[str], str]], model: ClusterModel, kept: list[str], words: _Words
 ) -> str:
-    parts = [
-        f"{name} AS (\n  SELECT *,\n    " + ",\n    ".join(lines) + f"\n  FROM {table}\n)"
-        for name, lines, table in steps
-    ]
     k = len(model.cluster_centers_)
     own = " ".join(f"WHEN {j} THEN tell_d{j}" for j in range(k))
-    lines = [*kept, "cluster", f"SQRT(CASE cluster {own} END) AS distance"]
-    if names := cluster_names(model):
-        cases = " ".join(f"WHEN {j} THEN {words.string(name)}" for j, name in names.items())
-        lines.append(f"CASE cluster {cases} END AS cluster_name")
+    distance = f"SQRT(CASE cluster {own} END) AS distance"
+    return _select(steps, [*kept, "cluster", distance, *_named(model, words)])
+
+
+def _named(model: ClusterModel, words: _Words) -> list[str]:
+    """What people call the cluster, where they do."""
+    names = cluster_names(model)
+    cases = " ".join(f"WHEN {j} THEN {words.string(name)}" for j, name in names.items())
+    return [f"CASE cluster {cases} END AS cluster_name"] if names else []
+
+
+def _select(steps: list[tuple[str, list[str], str]], lines: list[str]) -> str:
+    """The whole statement: each step adds columns to the one before it."""
+    parts = [
+        f"{name} AS (\n  SELECT *,\n    " + ",\n    ".join(added) + f"\n  FROM {table}\n)"
+        for name, added, table in steps
+    ]
     head = "WITH " + ",\n".join(parts)
     return f"{head}\nSELECT\n  " + ",\n  ".join(lines) + "\nFROM tell_labelled\n"
 
