@@ -67,7 +67,8 @@ CONTENTS = """
     DistilRecipe DivergedError DriftWarning GrowthWarning InputError MissingDependencyError
     ModelChangedError ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL
     TablePreparation TellError TellRecipe TellWarning UntrustedModelError Views WorkerError
-    __version__ choose evaluate explain load network_builder open_source report
+    __version__ choose evaluate explain explain_change load network_builder open_source
+    report
 """
 
 

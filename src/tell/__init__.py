@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         UntrustedModelError,
         WorkerError,
     )
-    from tell.explanations import explain, report
+    from tell.explanations import explain, explain_change, report
     from tell.metrics import evaluate
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "choose",
     "evaluate",
     "explain",
+    "explain_change",
     "load",
     "network_builder",
     "open_source",
@@ -95,6 +96,7 @@ _ELSEWHERE = {
     "choose": "tell.estimators.how_many",
     "evaluate": "tell.metrics",
     "explain": "tell.explanations",
+    "explain_change": "tell.explanations",
     "load": "tell.estimators",
     "network_builder": "tell.estimators",
     "open_source": "tell.data.sources",

@@ -40,10 +40,27 @@ def test_a_report_is_written_with_the_changes(tell: Tell, folder: Path) -> None:
     printed = run.worked()
     assert "Against the older model" in printed
     assert "merged" in printed
+    assert "Rows that changed cluster (" in printed
+    assert "has no counterpart any more" in printed
     assert "r.html" in run.err
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "What changed since the older model" in page
+    assert "Rows that changed cluster" in page
+    assert "Unlike cluster " in page
     assert "tell explain model wine.csv" in page
+
+
+def test_clusters_are_contrasted(tell: Tell, folder: Path) -> None:
+    words = ("explain", "model", "wine.csv", "--contrast", "0,1", "--row", 3)
+    printed = tell(*words).worked()
+    assert "Cluster 0, unlike cluster 1: " in printed
+    assert "of the margin" in " ".join(printed.split())
+    found = json.loads(tell(*words, "--contrast", "1,2", "--json", "--map", "pca").worked())
+    assert [(one["cluster"], one["other"]) for one in found["contrasts"]] == [(0, 1), (1, 2)]
+    bad = tell("explain", "model", "wine.csv", "--contrast", "0:1").failed()
+    assert "--contrast must be two clusters such as 0,2, got '0:1'" in bad
+    bad = tell("explain", "model", "wine.csv", "--contrast", "0,7", "--row", 3).failed()
+    assert "clusters from 0 to 2, got 7" in bad
 
 
 def test_json_holds_all_facts(tell: Tell, folder: Path) -> None:

@@ -12,7 +12,8 @@ from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say, table
 
 if TYPE_CHECKING:
-    from tell.explanations import Comparison, Explanation
+    from tell.explanations import Comparison, Explanation, Moves
+    from tell.explanations.contrast import Contrast
     from tell.explanations.points import Counterfactual, PointFacts
 
 _OUTPUT = "Output"
@@ -45,7 +46,17 @@ def command(
         typer.Option(
             "--against",
             metavar="OLD",
-            help="An older model: say which clusters stayed, split, merged or moved.",
+            help="An older model: say which clusters stayed, split, merged or moved, and why rows "
+            "changed their cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    contrast: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contrast",
+            metavar="J,K",
+            help="Say what cluster J is unlike cluster K; may be given several times.",
             show_default=False,
         ),
     ] = None,
@@ -128,6 +139,7 @@ def command(
       tell explain model flowers.csv --row 17
       tell explain model customers.csv --profile country --id name --fixed age
       tell explain model customers.csv --name 0=Families --name 1=Students --labels labelled.csv
+      tell explain model flowers.csv --contrast 0,2
       tell explain new_model flowers.csv --against old_model
       tell explain model flowers.csv --reject 1%
     """
@@ -136,8 +148,9 @@ def command(
     from tell.cli.opening import held, open_like
     from tell.cli.predict import check_rejects
     from tell.cli.writers import check_page, check_target
-    from tell.explanations import compare, explain, report
+    from tell.explanations import compare, explain, explain_change, report
 
+    pairs = [options.cluster_pair(text) for text in contrast or ()]
     check_page(target, data)
     check_target(labels, data, many_columns=True)
     share = None if reject is None else options.share("--reject", reject)
@@ -170,18 +183,26 @@ def command(
         random_state=seed,
         verbose=int(err.is_terminal and not (quiet or json)),
     )
-    changes = None if older is None else compare(older, fitted, source, X_old=older_rows)
+    contrasts = [facts.contrast(*pair) for pair in pairs]
+    changes = moves = None
+    if older is not None:
+        changes = compare(older, fitted, source, X_old=older_rows)
+        moves = explain_change(older, fitted, source, X_old=older_rows)
     if target is None and not (only_rows or json):
         target = Path("report.html")
     if target is not None:
-        report(facts, target, comparison=changes, command=_command_line())
+        report(facts, target, comparison=changes, moves=moves, command=_command_line())
         say(f"report written to {target}")
     if labels is not None:
         _write_labelled(fitted, data, labels, label)
     if json:
-        print_json(_as_json(facts, changes))
+        print_json(_as_json(facts, changes, moves, contrasts))
     else:
         print_explanation(facts, changes, only_rows=only_rows)
+        for one in contrasts:
+            print_contrast(facts, one)
+        if moves is not None:
+            print_moves(moves)
 
 
 def _write_labelled(fitted: Any, data: str, target: Path, label: str | None) -> None:
@@ -200,10 +221,13 @@ def _command_line() -> str:
     return " ".join(["tell", *map(plain, sys.argv[1:])])
 
 
-def _as_json(facts: Explanation, changes: Comparison | None) -> dict[str, object]:
+def _as_json(
+    facts: Explanation, changes: Comparison | None, moves: Moves | None, contrasts: list[Contrast]
+) -> dict[str, object]:
     from tell.explanations.plain import as_plain
 
-    return facts.to_dict() | ({"changes": as_plain(changes)} if changes else {})
+    beside = {"changes": changes, "moves": moves, "contrasts": contrasts or None}
+    return facts.to_dict() | {name: as_plain(part) for name, part in beside.items() if part}
 
 
 def print_explanation(facts: Explanation, changes: Comparison | None, *, only_rows: bool) -> None:
@@ -239,6 +263,27 @@ def print_rejections(facts: Explanation, n: int = 10) -> None:
         )
     if found.count > n:
         out.print(f"  … and {found.count - n:,} more; the report and --json have them")
+
+
+def print_contrast(facts: Explanation, contrast: Contrast, n: int = 8) -> None:
+    """Print what one cluster is unlike another."""
+    title = facts.cluster_title(contrast.cluster).removeprefix("cluster ")
+    out.print(f"\n[bold]Cluster {_text(title)}, {_text(contrast.summary)}[/]")
+    grid = table("column", "here", "there", "share", text=("column",))
+    for one in contrast.differences[:n]:
+        values = one.values()
+        grid.add_row(_text(one.name), *map(_text, values), f"{one.share:.1%}")
+    out.print(grid)
+
+
+def print_moves(moves: Moves, n: int = 8) -> None:
+    """Print which rows changed their cluster, and why."""
+    share = moves.n_moved / moves.n_rows
+    out.print(f"\n[bold]Rows that changed cluster[/] ({moves.n_moved:,}, {share:.1%})")
+    for move in moves.moves[:n]:
+        out.print(f"  {_text(move.summary)}")
+    if rest := moves.moves[n:]:
+        out.print(f"  and {sum(move.n_rows for move in rest):,} in {len(rest)} smaller moves")
 
 
 def print_verdict(facts: Explanation) -> None:

@@ -360,6 +360,20 @@ def cluster_names(values: list[str]) -> dict[int, str]:
     return found
 
 
+def cluster_pair(value: str) -> tuple[int, int]:
+    """Read what was given to --contrast: two numbers of clusters.
+
+    >>> cluster_pair("0,2")
+    (0, 2)
+    """
+    from tell.exceptions import ParameterError
+
+    first, mark, second = (part.strip() for part in value.partition(","))
+    if not mark or not first.isdigit() or not second.isdigit():
+        raise ParameterError(f"--contrast must be two clusters such as 0,2, got {value!r}")
+    return int(first), int(second)
+
+
 Trust = Annotated[
     bool,
     typer.Option(

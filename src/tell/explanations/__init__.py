@@ -3,5 +3,6 @@
 from tell.explanations.comparison import Comparison, compare
 from tell.explanations.facts import Explanation, explain
 from tell.explanations.html_report import report
+from tell.explanations.moves import Moves, explain_change
 
-__all__ = ["Comparison", "Explanation", "compare", "explain", "report"]
+__all__ = ["Comparison", "Explanation", "Moves", "compare", "explain", "explain_change", "report"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,10 @@ from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.terms import Cell, Terms, learn_terms
 from tell.explanations.transparency import ModelFacts, describe_model
 from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_model
+
+if TYPE_CHECKING:
+    from tell.explanations.contrast import Contrast
+    from tell.explanations.gates import Gates
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +151,22 @@ class Explanation:
     def row_title(self, row: int) -> str:
         """What a row is called, or its number."""
         return self.row_names.get(row, f"Row {row}")
+
+    def contrast(self, cluster: int, other: int) -> Contrast:
+        """Say what sets a cluster apart from one other: "unlike cluster 2: high income …".
+
+        The mean margin between the two over the members of `cluster`, split over the columns by
+        `W_j − W_k`; behind an encoder the columns in which the members differ most.
+        """
+        from tell.explanations.contrast import contrast
+
+        return contrast(self, cluster, other)
+
+    def gates(self, size: int) -> Gates:
+        """The `size` features that speak most for each cluster, and for each sampled row."""
+        from tell.explanations.gates import choose_gates
+
+        return choose_gates(self, size)
 
     def __repr__(self) -> str:
         from tell.explanations.frames import as_text

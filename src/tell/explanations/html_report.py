@@ -21,6 +21,7 @@ from tell.explanations.clusters import ClusterFacts
 from tell.explanations.comparison import Comparison
 from tell.explanations.facts import Explanation
 from tell.explanations.members import Member
+from tell.explanations.moves import Moves
 from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.rejections import share_asked, share_text
 from tell.explanations.scan import BORDERLINE
@@ -61,6 +62,7 @@ def report(
     *,
     title: str | None = None,
     comparison: Comparison | None = None,
+    moves: Moves | None = None,
     command: str | None = None,
 ) -> Path:
     """Write an explanation as one self-contained HTML file.
@@ -70,7 +72,8 @@ def report(
     facts : what `explain` returned
     path : where to write; a file already there is replaced in one step
     title : default: the name of the data
-    comparison : what `compare` returned, for a section on an older model
+    comparison, moves : what `compare` and `explain_change` returned, for a section on an older
+        model
     command : the command line to note under "How this was made"
 
     Returns
@@ -78,7 +81,7 @@ def report(
     Path
     """
     target = Path(path)
-    page = render_report(facts, title=title, comparison=comparison, command=command)
+    page = render_report(facts, title=title, comparison=comparison, moves=moves, command=command)
     write_whole(target, page.encode())
     return target
 
@@ -88,6 +91,7 @@ def render_report(
     *,
     title: str | None = None,
     comparison: Comparison | None = None,
+    moves: Moves | None = None,
     command: str | None = None,
 ) -> str:
     """The report as one text. All text from data is escaped by the template."""
@@ -121,6 +125,8 @@ def render_report(
         facts=facts,
         title=title or facts.data.name,
         comparison=comparison,
+        moves=moves,
+        unlike=_unlike(facts),
         made=_made(facts, command),
         headline=_headline(facts),
         clear_share=float(np.mean(facts.sample.clearness >= BORDERLINE)),
@@ -221,6 +227,17 @@ def _rules(facts: Explanation) -> dict[int, list[Rule]]:
     for rule in surrogate.rules:
         found[rule.cluster].append(rule)
     return found
+
+
+def _unlike(facts: Explanation) -> dict[int, str]:
+    """What each cluster is unlike its nearest neighbour; nothing for images and lone clusters."""
+    sampled = set(facts.sample.labels.tolist())
+    pairs = [(one.index, one.nearest) for one in facts.clusters if facts.data.shape is None]
+    return {
+        j: facts.contrast(j, k).summary
+        for j, k in pairs
+        if k is not None and {j, k} <= sampled and len(sampled) > 2  # of two all is said above
+    }
 
 
 def _more_loss(facts: Explanation) -> Callable[[Run], str]:
