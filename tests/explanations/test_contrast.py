@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.cluster import KMeans
 
 from tell import TELL, TablePreparation
@@ -91,3 +92,29 @@ def test_what_cannot_be_contrasted(wine: Case) -> None:
         facts.contrast(0, 3)
     with pytest.raises(InputError, match="two different clusters, got 1 twice"):
         facts.contrast(1, 1)
+
+
+def test_words_that_are_not_there_are_no_reason() -> None:
+    random = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 30)
+    X = (random.random((60, 12)) < 0.15).astype(float)
+    X[groups == 0, 0], X[groups == 1, 1] = 2.0, 2.0
+    model = TELL(2, random_state=0).fit(X)  # on the sphere
+    rows = sparse.csr_array(X)
+    facts = facts_of(model, rows, rows=[0, 40])
+    for point in facts.points:
+        there = {one.index for one in point.contributions if one.amount}
+        assert there <= set(np.flatnonzero(X[point.row]).tolist())
+        assert point.contributions[0].index == groups[point.row]
+        assert point.completeness_error < 1e-9
+    labels = facts.sample.labels
+    j, k = int(labels[0]), int(labels[-1])
+    found = facts.contrast(j, k)
+    assert sum(one.amount for one in found.differences) == pytest.approx(found.margin)
+    assert found.differences[0].index == 0
+    squared = model.transform(X)[labels == j] ** 2
+    assert found.margin == pytest.approx(float(np.mean(squared[:, k] - squared[:, j])), rel=1e-4)
+    assert not facts.gates(3).rows[X == 0].any()
+    dense = facts_of(model, X, rows=[0])  # where 0 is a value like others
+    assert dense.points[0].margin == pytest.approx(facts.points[0].margin)
+    assert {one.index for one in dense.points[0].contributions if one.amount} > {0}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from tell.exceptions import InputError
 from tell.explanations.terms import DATE, Term, number_text
@@ -113,7 +114,10 @@ def _mean_margin(facts: Explanation, j: int, k: int) -> Floats:
     members = facts.sample.embedding[np.flatnonzero(facts.sample.labels == j)]
     mean = np.asarray(members.mean(axis=0), np.float64).ravel()
     own, other = facts.clusters[j].center, facts.clusters[k].center
-    return np.asarray(2 * (own - other) * (mean - (own + other) / 2))
+    # As in `margin_contributions`: of sparse rows on the sphere only what is there speaks.
+    from_zero = facts.model.geometry == "sphere" and sparse.issparse(facts.sample.embedding)
+    middle = 0.0 if from_zero else (own + other) / 2
+    return np.asarray(2 * (own - other) * (mean - middle))
 
 
 def _apart(facts: Explanation, j: int, k: int) -> Floats:

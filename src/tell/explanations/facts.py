@@ -442,6 +442,7 @@ def _points(
             given=found.given.get(row),
             filled=filled.get(row),
             is_image=data.shape is not None,
+            is_sparse=sparse.issparse(found.sample.X),
         )
         for row, values in picked
     )

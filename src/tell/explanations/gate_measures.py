@@ -95,14 +95,14 @@ def uniqueness(X: Reals, gates: ArrayLike, n_neighbours: int = 1) -> float:
 
     rows, open_ones = np.asarray(X, np.float64), np.asarray(gates, np.float64)
     search = NearestNeighbors(n_neighbors=n_neighbours).fit(rows)
-    distance, near = search.kneighbors()  # of every row, itself left out
-    apart = _gaps(open_ones, near)
+    near = search.kneighbors(return_distance=False)  # of every row, itself left out
+    distance, apart = _gaps(rows, near), _gaps(open_ones, near)
     ratio = np.divide(apart, distance, out=np.full(apart.shape, np.inf), where=distance > 0)
     smallest = ratio.min(axis=1)
     known = np.isfinite(smallest) & (distance > 0).all(axis=1)
     return float(smallest[known].mean()) if known.any() else float("nan")
 
 
-def _gaps(gates: Floats, near: Ints) -> Floats:
-    """‖g_i − g_j‖ (n, m) to the neighbours (n, m) of every row."""
-    return np.asarray(np.linalg.norm(gates[:, None] - gates[near], axis=2))
+def _gaps(rows: Floats, near: Ints) -> Floats:
+    """How far every row is from its neighbours (n, m); exactly 0 from one that is equal."""
+    return np.asarray(np.linalg.norm(rows[:, None] - rows[near], axis=2))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from tell.exceptions import ParameterError
 from tell.explanations.matrices import dense
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from tell.explanations.facts import Explanation
 
 Mask = NDArray[np.bool_]
+#: Rows whose amounts are held at once: they may have many columns.
+BLOCK_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +48,20 @@ def choose_gates(facts: Explanation, size: int) -> Gates:
     if not 1 <= size <= d:
         raise ParameterError(f"size must be a number of features from 1 to {d}, got {size}")
     exact = facts.model.centers_from == "model"
-    amounts = _contributions(facts) if exact else _standing_out(facts)
     labels, k = facts.sample.labels, len(facts.clusters)
-    means = np.array(
-        [
-            amounts[labels == j].mean(axis=0) if np.any(labels == j) else np.zeros(d)
-            for j in range(k)
-        ]
-    )
+    sums, rows = np.zeros((k, d)), np.zeros((len(labels), d), bool)
+    for low in range(0, len(labels), BLOCK_ROWS):
+        part = slice(low, low + BLOCK_ROWS)
+        amounts = _contributions(facts, part) if exact else _standing_out(facts, part)
+        np.add.at(sums, labels[part], amounts)
+        rows[part] = open_gates(amounts, size)
+    means = sums / np.maximum(np.bincount(labels, minlength=k), 1)[:, None]
     clusters = open_gates(means, size)
     order = np.argsort(-means, axis=1, kind="stable")
     names = tuple(
         tuple(facts.data.feature_names[f] for f in order[j] if clusters[j, f]) for j in range(k)
     )
-    return Gates(size, clusters, open_gates(amounts, size), names, exact)
+    return Gates(size, clusters, rows, names, exact)
 
 
 def open_gates(amounts: Floats, size: int) -> Mask:
@@ -73,19 +76,23 @@ def open_gates(amounts: Floats, size: int) -> Mask:
     return gates & (amounts > 0)
 
 
-def _contributions(facts: Explanation) -> Floats:
-    """What every feature adds to the margin over the runner-up: (n, d) for the sampled rows."""
+def _contributions(facts: Explanation, part: slice) -> Floats:
+    """What every feature adds to the margin over the runner-up: (n, d) for some sampled rows."""
     centers = np.array([one.center for one in facts.clusters])
-    own, other = centers[facts.sample.labels], centers[facts.sample.runner_up]
-    Z = np.asarray(dense(facts.sample.embedding), np.float64)
-    return np.asarray(2 * (own - other) * (Z - (own + other) / 2))
+    own, other = centers[facts.sample.labels[part]], centers[facts.sample.runner_up[part]]
+    Z = facts.sample.embedding[part]
+    # As in `margin_contributions`: of sparse rows on the sphere only what is there speaks.
+    from_zero = facts.model.geometry == "sphere" and sparse.issparse(Z)
+    middle = 0.0 if from_zero else (own + other) / 2
+    return np.asarray(2 * (own - other) * (np.asarray(dense(Z), np.float64) - middle))
 
 
-def _standing_out(facts: Explanation) -> Floats:
+def _standing_out(facts: Explanation, part: slice) -> Floats:
     """How far a value lies from the mean of all rows, towards the side of its cluster: (n, d)."""
-    X = np.asarray(dense(facts.terms.shown(facts.sample.values)), np.float64)
-    X = X.reshape(len(X), -1)
-    effects = np.array([one.effects for one in facts.clusters])[facts.sample.labels]
-    spread = X.std(axis=0)
-    scaled = np.divide(X - X.mean(axis=0), spread, out=np.zeros_like(X), where=spread > 0)
+    all_rows = np.asarray(dense(facts.terms.shown(facts.sample.values)), np.float64)
+    all_rows = all_rows.reshape(len(all_rows), -1)
+    X, spread = all_rows[part], all_rows.std(axis=0)
+    effects = np.array([one.effects for one in facts.clusters])[facts.sample.labels[part]]
+    apart = X - all_rows.mean(axis=0)
+    scaled = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
     return np.asarray(scaled * effects)

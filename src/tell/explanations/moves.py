@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
+from scipy import sparse
 
 from tell.exceptions import InputError
 from tell.explanations.assigned import Assigned
 from tell.explanations.comparison import placed, rows_of_both, side_by_side
 from tell.explanations.explained_rows import Rows
-from tell.explanations.matrices import dense
+from tell.explanations.matrices import cluster_sums
 from tell.explanations.plain import as_plain
 from tell.explanations.points import margin_contributions
 from tell.explanations.terms import LOGARITHM, NUMBER, Terms, learn_terms
@@ -204,14 +205,17 @@ class _Sums:
         self.before = self.after = 0.0
 
     def add(self, rows: Assigned, terms: Terms) -> None:
-        values = np.asarray(dense(terms.shown(rows.X)), np.float64)
+        values = terms.shown(rows.X)
         self.numbers.append(rows.rows)
         self.count += len(rows)
-        gaps = np.zeros(values.shape, bool) if rows.filled is None else rows.filled
-        values = np.where(gaps, 0.0, values)
-        self.real += (~gaps).sum(axis=0)
-        self.total += values.sum(axis=0)
-        self.squares += (values**2).sum(axis=0)
+        self.real += len(rows)
+        if rows.filled is not None:
+            self.real -= rows.filled.sum(axis=0)
+            values = np.where(rows.filled, 0.0, values)
+        all_alike = np.zeros(len(rows), np.int64)
+        sums, squares = cluster_sums(values, all_alike, 1, np.zeros(values.shape[1]))
+        self.total += sums[0]
+        self.squares += squares[0]
 
     @property
     def mean(self) -> Floats:
@@ -262,8 +266,10 @@ class _Gathered:
         view, terms = self.views[which], self.terms[which]
         squared = view.distances(rows.X)
         if self.exact:
-            Z = np.asarray(dense(view.placed(rows.X)), np.float64)
-            amounts = margin_contributions(view, Z, j, k).sum(axis=0)
+            # Linear in the row, so that the mean row stands for all of them.
+            mean = np.asarray(view.placed(rows.X).mean(axis=0), np.float64).reshape(1, -1)
+            empty = sparse.issparse(rows.X)
+            amounts = len(rows) * margin_contributions(view, mean, j, k, from_zero=empty)[0]
             for column in terms.columns:
                 part = sign * float(amounts[list(column.features)].sum())
                 sums.parts[column.name] = sums.parts.get(column.name, 0.0) + part

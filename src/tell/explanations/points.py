@@ -123,17 +123,24 @@ class PointFacts:
     rejection: Rejection | None = None
 
 
-def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Ints) -> Floats:
+def margin_contributions(
+    view: ModelView, Z: Floats, j: int | Ints, k: int | Ints, *, from_zero: bool = False
+) -> Floats:
     """Share of every feature in the margin between clusters j and k: shape of `Z`, (n, p).
 
     (z_f − Ω_kf)² − (z_f − Ω_jf)² = (W_jf − W_kf) z_f + (Ω_kf² − Ω_jf²): the bias is split over the
     features it comes from, so that the sum is the whole margin and no constant is left over.
+
+    On the sphere b_j = b_k, and (W_jf − W_kf) z_f alone sums to the margin too: with `from_zero` a
+    feature of 0 adds nothing. That is the split for sparse rows, where 0 is a word that is not
+    there: about the middle, words of the other cluster that a text lacks would come first.
 
     Parameters
     ----------
     view : of a model whose columns reach the centres exactly
     Z : (n, p) layer rows
     j, k : cluster numbers, one or (n,)
+    from_zero : on the sphere only
 
     Examples
     --------
@@ -146,14 +153,15 @@ def margin_contributions(view: ModelView, Z: Floats, j: int | Ints, k: int | Int
     [[4.0, 16.0]]
     """
     own, other = view.centers[j], view.centers[k]
-    return 2 * (own - other) * (Z - (own + other) / 2)
+    middle = 0.0 if from_zero and view.on_sphere else (own + other) / 2
+    return np.asarray(2 * (own - other) * (Z - middle))
 
 
 def affine_reasons(
-    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int
+    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int, *, from_zero: bool
 ) -> tuple[Floats, Counterfactual | None]:
     """Exact contributions (d,) to j against k, and the way of one row (d,) to cluster `target`."""
-    amounts = margin_contributions(view, view.layer_rows(x[None]), j, k)[0]
+    amounts = margin_contributions(view, view.layer_rows(x[None]), j, k, from_zero=from_zero)[0]
     if j == k:
         return amounts, None
     row = path.apply(x[None])[0]
@@ -233,6 +241,7 @@ def describe_point(
     given: int | None = None,
     filled: NDArray[np.bool_] | None = None,
     is_image: bool = False,
+    is_sparse: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,).
 
@@ -240,7 +249,7 @@ def describe_point(
     `baseline` the row at which the attribution of a deep model starts, `columns` what values may
     change, and how, and `members` the most typical row of each cluster. `called` is what people
     call the row, `given` its cluster where that was given, and `filled` (d,) marks values that
-    stand for a gap.
+    stand for a gap. A row of a matrix that `is_sparse` has no reasons in columns where it is 0.
     """
     terms = columns.terms
     own = None if given is None else np.array([given])
@@ -255,7 +264,7 @@ def describe_point(
         method = ATTRIBUTED
         amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, baseline)
     else:
-        amounts, found = affine_reasons(view, view.path, x, j, k, target)
+        amounts, found = affine_reasons(view, view.path, x, j, k, target, from_zero=is_sparse)
     if found is not None and not is_image:
         found = with_changes(view, found, x, j, names, columns, members.get(target), filled)
     reasons = contributions(terms, x, amounts, filled)

@@ -89,8 +89,8 @@ def measure_faithfulness(
     """Take the strongest features of every row away, ask the model again, compare with the claim.
 
     Taking a feature away means giving it the value that favours neither cluster: the middle of
-    the two centres; for a deep model, the baseline's value. None for a single column: there are no
-    other features to compare with.
+    the two centres; 0 in sparse rows on the sphere; for a deep model, the baseline's value. None
+    for a single column: there are no other features to compare with.
     """
     if sample.X.shape[1] == 1:
         return None
@@ -103,8 +103,9 @@ def measure_faithfulness(
     part = sample.take(few[sample.margin[few] > 0])
     if not len(part):
         return None
+    from_zero = sparse.issparse(part.X) and view.on_sphere
     part = replace(part, X=dense(part.X))
-    amounts, neutral = _claims(view, part, baseline)
+    amounts, neutral = _claims(view, part, baseline, from_zero=from_zero)
     half, twentieth = (max(1, amounts.shape[1] // part) for part in (2, 20))
     count = min(REMOVED, half) if exact else twentieth
     named = np.argsort(-amounts, axis=1)[:, :count]
@@ -126,12 +127,17 @@ def measure_faithfulness(
     )
 
 
-def _claims(view: ModelView, part: Assigned, baseline: Floats) -> tuple[Floats, Floats]:
+def _claims(
+    view: ModelView, part: Assigned, baseline: Floats, *, from_zero: bool
+) -> tuple[Floats, Floats]:
     """Contributions (n, d) and the neutral values (n, d), in the data's own units."""
     path = view.path
     if isinstance(path, EncodedInput):
         return _attributed(path, part, baseline), np.broadcast_to(baseline, part.X.shape)
     j, k = part.labels, part.runner_up
+    if from_zero:
+        amounts = margin_contributions(view, view.layer_rows(part.X), j, k, from_zero=True)
+        return amounts, np.zeros(part.X.shape)
     amounts = margin_contributions(view, view.layer_rows(part.X), j, k)
     middle = (view.centers[j] + view.centers[k]) / 2
     if view.on_sphere:  # centres have unit length: bring the middle to the length of the row
