@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import explanation_tables
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 REPRODUCTION = ROOT / "docs" / "reproduction"
@@ -456,7 +458,18 @@ def one_file() -> list[list[str]]:
     return [[f"fit a Parquet file, {size}: memory", ours, f"a bare scan with pyarrow {bare}"]]
 
 
-PAGES = {"README.md": five_rows, "docs/benchmarks.md": everything, "docs/scale.md": scale}
+def explanations() -> str:
+    """Return the study of explanations."""
+    found = read("explanations")
+    return "" if found is None else explanation_tables.tables(found, table)
+
+
+PAGES = {
+    "README.md": five_rows,
+    "docs/benchmarks.md": everything,
+    "docs/scale.md": scale,
+    "docs/interpretability.md": explanations,
+}
 
 
 def fresh(text: str, part: str) -> str:

@@ -1,0 +1,141 @@
+"""Explanations by SHAP and LIME, and trees by ExKMC's own program, for benchmarks/explanations.py.
+
+Their packages do not go together with this project's: make an environment of their own,
+
+    python -m venv peers && peers/bin/pip install shap lime ExKMC
+    python benchmarks/explanations.py --peers peers/bin/python
+
+which starts this file itself. What cannot be imported there is left out and named.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from explanation_sets import Centres
+
+#: Evaluations of the model that KernelSHAP may ask for per row.
+SAMPLES = 2048
+
+
+class Job:
+    """Rows (n, d) to explain, the cluster of each, and what is known of the model."""
+
+    def __init__(self, given: Any, name: str) -> None:
+        self.model = Centres(given[f"{name} centers"], str(given["geometry"]))
+        self.rows, self.clusters = given[f"{name} rows"], given[f"{name} clusters"]
+        self.X, self.absent = given["X"], given["absent"]
+
+    def by_cluster(self, explain: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Explain the rows cluster by cluster."""
+        found = np.zeros(self.rows.shape)
+        for j in np.unique(self.clusters):
+            here = self.clusters == j
+            found[here] = explain(int(j), self.rows[here])
+        return found
+
+
+def kernel_shap(job: Job) -> np.ndarray:
+    """KernelSHAP of the margin, against the absent row.
+
+    All columns may get an amount: by default it keeps ten, which would cost it on wide sets.
+    """
+    import shap
+
+    def explain(j: int, rows: np.ndarray) -> np.ndarray:
+        explainer = shap.KernelExplainer(lambda X: job.model.margin(X, j), job.absent[None])
+        return np.asarray(explainer.shap_values(rows, nsamples=SAMPLES, l1_reg=False, silent=True))
+
+    return job.by_cluster(explain)
+
+
+def tree_shap(job: Job) -> np.ndarray:
+    """TreeSHAP of a forest that imitates the clustering: the probability of the row's cluster."""
+    import shap
+    from sklearn.ensemble import RandomForestClassifier
+
+    labels = job.model.predict(job.X)
+    forest = RandomForestClassifier(100, max_depth=10, random_state=0).fit(job.X, labels)
+    explainer = shap.TreeExplainer(forest)
+    place = {int(j): c for c, j in enumerate(forest.classes_)}
+
+    def explain(j: int, rows: np.ndarray) -> np.ndarray:
+        values = np.asarray(explainer.shap_values(rows, check_additivity=False))
+        return values[:, :, place[j]] if values.ndim == 3 else values
+
+    return job.by_cluster(explain)
+
+
+def lime(job: Job) -> np.ndarray:
+    """LIME's linear model of the margin about a row."""
+    from lime.lime_tabular import LimeTabularExplainer
+
+    explainer = LimeTabularExplainer(
+        job.X, mode="regression", discretize_continuous=False, random_state=0
+    )
+    d = job.rows.shape[1]
+
+    def explain(j: int, rows: np.ndarray) -> np.ndarray:
+        found = np.zeros(rows.shape)
+        for i, row in enumerate(rows):
+            about = explainer.explain_instance(
+                row, lambda X: job.model.margin(X, j), num_features=d, num_samples=1000
+            )
+            slopes = dict(about.as_map()[1])  # 0 holds the same with the other sign
+            for f, slope in slopes.items():
+                found[i, f] = slope * (row[f] - job.absent[f])
+        return found
+
+    return job.by_cluster(explain)
+
+
+def exkmc(X: np.ndarray, centers: np.ndarray, n_leaves: int) -> np.ndarray:
+    """The clusters (n,) by ExKMC's own tree."""
+    from ExKMC.Tree import Tree
+    from sklearn.cluster import KMeans
+
+    model = KMeans(len(centers), init=centers, n_init=1, max_iter=1).fit(X)
+    model.cluster_centers_ = np.ascontiguousarray(centers, np.float64)
+    return Tree(k=len(centers), max_leaves=n_leaves).fit(X, model).predict(X).astype(int)
+
+
+EXPLAINERS = {"KernelSHAP": kernel_shap, "TreeSHAP": tree_shap, "LIME": lime}
+PACKAGES = {"KernelSHAP": "shap", "TreeSHAP": "shap", "LIME": "lime"}
+
+
+def main(source: str, target: str) -> None:
+    """Explain what stands in one file, and write another."""
+    given = np.load(source)
+    found: dict[str, Any] = {}
+    notes: dict[str, Any] = {"versions": {}, "left_out": {}}
+    for package in ("shap", "lime", "ExKMC", "scikit-learn", "numpy"):
+        try:
+            notes["versions"][package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            notes["left_out"][package] = "not installed"
+    warnings.simplefilter("ignore")
+    for name, explain in EXPLAINERS.items():
+        if PACKAGES[name] in notes["left_out"]:
+            continue
+        for job in ("main", "again"):
+            began = time.perf_counter()
+            found[f"{job} {name}"] = explain(Job(given, job))
+            found[f"{job} {name} seconds"] = time.perf_counter() - began
+    if "ExKMC" not in notes["left_out"] and str(given["geometry"]) == "euclidean":
+        for n_leaves in given["leaves"].tolist():
+            found[f"tree {n_leaves}"] = exkmc(given["X"], given["main centers"], n_leaves)
+    np.savez(target, notes=json.dumps(notes), **found)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
