@@ -13,10 +13,13 @@ from sklearn.cluster import KMeans
 from tell import TELL
 from tell.adapter import KMeansAdapter
 from tell.contract import AffineInput, unit
+from tell.exceptions import ParameterError
 from tell.explanations import Explanation, explain
 from tell.explanations.boundary import nearest_in_cell
 from tell.explanations.points import margin_contributions
 from tell.explanations.view import ModelView, view_model
+
+from .conftest import Case
 
 
 def layer_input(model: TELL, X: Any) -> Any:
@@ -193,3 +196,24 @@ def test_clearness_runs_from_the_boundary_to_the_centre() -> None:
     clear = [point.clearness for point in facts.points]
     np.testing.assert_allclose(clear, [0, 0.05, 0.5, 1, 1], atol=1e-9)
     assert "50 % clear of cluster 1" in facts.points[2].summary
+
+
+def test_reasons_from_the_mean_row_are_shapley_values_of_the_margin(wine: Case) -> None:
+    X = np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 5.0], [3.0, 3.0]])
+    model = KMeans(2, init=[[0.0, 0.0], [3.0, 4.0]], n_init=1).fit(X)
+    (point,) = explain(model, X, rows=[2], map_method=None, quality=False, reference="mean").points
+    # W_j − W_k is 2 (3, 4), and (3, 5) lies (1.5, 3) from the mean row (1.5, 2).
+    assert {one.name: one.amount for one in point.contributions} == {
+        "feature 0": pytest.approx(9.0),
+        "feature 1": pytest.approx(24.0),
+    }
+    assert point.baseline_margin == pytest.approx(0.0, abs=1e-12)  # half-way between the centres
+    assert point.margin == pytest.approx(33.0)
+    options: dict[str, Any] = {"map_method": None, "quality": False, "reference": "mean"}
+    facts = explain(wine.model, wine.X, rows=[17, 83], **options)
+    for point in facts.points:
+        assert point.method == "exact"
+        assert point.baseline_margin
+        assert point.completeness_error < 1e-9
+    with pytest.raises(ParameterError, match="reference must be 'middle' or 'mean', got 'zero'"):
+        explain(model, X, reference="zero")  # type: ignore[arg-type]

@@ -60,6 +60,12 @@ def command(
             show_default=False,
         ),
     ] = None,
+    reference: Annotated[
+        Literal["middle", "mean"],
+        typer.Option(
+            "--reference", help="Where a row's reasons start: between two centres, or the mean row."
+        ),
+    ] = "middle",
     map_method: Annotated[
         Literal["tsne", "pca"],
         typer.Option("--map", help="How the map is made; pca is quicker.", rich_help_panel=_OUTPUT),
@@ -177,6 +183,7 @@ def command(
         reject=share,
         profile={name: beside[name] for name in profile} if profile else None,
         ids=None if id_column is None else beside[id_column].tolist(),
+        reference=reference,
         map_method=None if only_rows else map_method,
         quality=not only_rows,
         sample_size=sample,
@@ -298,8 +305,6 @@ def print_verdict(facts: Explanation) -> None:
 
 def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
     """Print why one row is where it is."""
-    from tell.explanations.points import EXACT
-
     out.print(f"[bold]{_text(point.summary)}[/]\n")
     _print_attention(point)
     if point.cluster == point.runner_up:  # the only one
@@ -311,7 +316,7 @@ def print_point(point: PointFacts, *, is_image: bool, n: int = 8) -> None:
     total = sum(one.amount for one in point.contributions)
     out.print(
         f"\nmargin {point.margin:.6g} = sum of contributions {total:.6g}"
-        + (f" + baseline {point.baseline_margin:.6g}" if point.method != EXACT else "")
+        + (f" + baseline {point.baseline_margin:.6g}" if point.baseline_margin else "")
         + f"   ({point.method}, off by {point.completeness_error:.0e})"
     )
     if point.counterfactual is not None and not is_image:

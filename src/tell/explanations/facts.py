@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
 from tell.data.table_preparation import in_columns_of
+from tell.exceptions import ParameterError
 from tell.explanations.ancestry import Ancestor, describe_lineage
 from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
@@ -49,6 +50,8 @@ from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_
 if TYPE_CHECKING:
     from tell.explanations.contrast import Contrast
     from tell.explanations.gates import Gates
+
+Reference = Literal["middle", "mean"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +213,7 @@ def explain(
     reject: float | None = None,
     map_method: str | None = "tsne",
     quality: bool = True,
+    reference: Reference = "middle",
     sample_size: int = 5000,
     random_state: int = 0,
     verbose: int = 0,
@@ -240,6 +244,12 @@ def explain(
         rows like those of the fit. For a `TELL`.
     map_method : "tsne", "pca" or None for no map
     quality : whether to measure the explanations themselves (refits a linear model a few times)
+    reference : {"middle", "mean"}, default="middle"
+        Where the reasons of a row start. From the middle of two centres a value speaks for the
+        cluster on whose side it lies; from the mean row, for the one towards which it differs from
+        the average: these are the Shapley values of the margin, and the mean row's own margin is
+        left over. Behind an encoder reasons always start at the mean row, and in sparse rows on the
+        sphere at 0.
     sample_size : rows in the seeded sample behind map, margins and quality
     random_state : seed of everything drawn
     verbose : 1 shows progress
@@ -292,7 +302,8 @@ def explain(
     clusters = describe_clusters(view, found, data.feature_names, is_image=shape is not None)
     scores, label_table = _against_labels(found)
     columns = _columns(found, data, fixed)
-    points = _points(view, found, data, clusters, chosen, columns, ids)
+    from_mean = _check_reference(reference) == "mean"
+    points = _points(view, found, data, clusters, chosen, columns, ids, from_mean)
     image = shape is not None
     rejections = None
     if rejecter is not None:
@@ -403,6 +414,12 @@ def _describe_data(
     )
 
 
+def _check_reference(reference: str) -> str:
+    if reference not in ("middle", "mean"):
+        raise ParameterError(f"reference must be 'middle' or 'mean', got {reference!r}")
+    return reference
+
+
 def _mean_row(found: Scan) -> Floats:
     """The features (d,) of a row with the mean of every column, over the values that are there."""
     mean = found.moments.pooled(np.ones(len(found.moments.sizes), bool))[0]
@@ -420,6 +437,7 @@ def _points(
     chosen: tuple[int, ...],
     columns: Columns,
     ids: Sequence[object] | None,
+    from_mean: bool,
 ) -> tuple[PointFacts, ...]:
     picked = [(row, found.chosen[row]) for row in chosen] or _default_points(clusters)
     filled = found.chosen_filled | _filled_rows(found)
@@ -443,6 +461,7 @@ def _points(
             filled=filled.get(row),
             is_image=data.shape is not None,
             is_sparse=sparse.issparse(found.sample.X),
+            from_mean=from_mean,
         )
         for row, values in picked
     )

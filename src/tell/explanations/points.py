@@ -95,7 +95,8 @@ class PointFacts:
         sphere: the members' mean) and beyond
     contributions : every column, strongest first
     method : "exact" or "integrated gradients"
-    baseline_margin : the margin that is not attributed: 0 if exact, else that of the mean row
+    baseline_margin : the margin that is not attributed: that of the mean row where reasons start
+        there, which they do behind an encoder; else 0
     completeness_error : |margin − baseline_margin − sum of the contributions|
     rejection : why it belongs to no cluster, where it was asked for and does not
     """
@@ -158,18 +159,40 @@ def margin_contributions(
 
 
 def affine_reasons(
-    view: ModelView, path: AffineInput, x: Reals, j: int, k: int, target: int, *, from_zero: bool
-) -> tuple[Floats, Counterfactual | None]:
-    """Exact contributions (d,) to j against k, and the way of one row (d,) to cluster `target`."""
-    amounts = margin_contributions(view, view.layer_rows(x[None]), j, k, from_zero=from_zero)[0]
+    view: ModelView,
+    path: AffineInput,
+    x: Reals,
+    j: int,
+    k: int,
+    target: int,
+    *,
+    from_zero: bool = False,
+    start: Floats | None = None,
+) -> tuple[Floats, float, Counterfactual | None]:
+    """Exact contributions (d,) to j against k, what they leave, and the way to cluster `target`.
+
+    They start at the middle of the two centres, at 0, or at the row `start` (d,), whose own margin
+    is what they leave.
+    """
+    Z = view.layer_rows(x[None])
+    if start is None:
+        amounts, rest = margin_contributions(view, Z, j, k, from_zero=from_zero)[0], 0.0
+    else:
+        amounts, rest = _from_row(view, Z[0], view.layer_rows(start[None])[0], j, k)
     if j == k:
-        return amounts, None
+        return amounts, rest, None
     row = path.apply(x[None])[0]
     length = float(np.linalg.norm(row)) or 1.0
     reached = just_inside(view, path, nearest_in_cell(view, row, target), target, length)
     after = path.undo(reached[None])[0]
     distance = float(np.linalg.norm(reached - row))
-    return amounts, Counterfactual(target, distance, distance / length, (), None, after)
+    return amounts, rest, Counterfactual(target, distance, distance / length, (), None, after)
+
+
+def _from_row(view: ModelView, z: Floats, start: Floats, j: int, k: int) -> tuple[Floats, float]:
+    """(W_j − W_k)(z − z₀), the Shapley values of the margin (p,), and the margin of z₀ itself."""
+    squared = view.squared_distances(start[None])[0]
+    return 2 * (view.centers[j] - view.centers[k]) * (z - start), float(squared[k] - squared[j])
 
 
 def with_changes(
@@ -242,6 +265,7 @@ def describe_point(
     filled: NDArray[np.bool_] | None = None,
     is_image: bool = False,
     is_sparse: bool = False,
+    from_mean: bool = False,
 ) -> PointFacts:
     """All facts of one row (d,).
 
@@ -250,6 +274,7 @@ def describe_point(
     change, and how, and `members` the most typical row of each cluster. `called` is what people
     call the row, `given` its cluster where that was given, and `filled` (d,) marks values that
     stand for a gap. A row of a matrix that `is_sparse` has no reasons in columns where it is 0.
+    With `from_mean` the reasons of a model without an encoder start at the baseline too.
     """
     terms = columns.terms
     own = None if given is None else np.array([given])
@@ -264,7 +289,10 @@ def describe_point(
         method = ATTRIBUTED
         amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, baseline)
     else:
-        amounts, found = affine_reasons(view, view.path, x, j, k, target, from_zero=is_sparse)
+        start = baseline if from_mean and not (is_sparse and view.on_sphere) else None
+        amounts, rest, found = affine_reasons(
+            view, view.path, x, j, k, target, from_zero=is_sparse, start=start
+        )
     if found is not None and not is_image:
         found = with_changes(view, found, x, j, names, columns, members.get(target), filled)
     reasons = contributions(terms, x, amounts, filled)
