@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from tell.exceptions import InputError
+from tell.explanations.points import split_margin
 from tell.explanations.terms import DATE, Term, number_text
 from tell.explanations.view import Floats
 from tell.explanations.words import percent
@@ -116,8 +117,7 @@ def _mean_margin(facts: Explanation, j: int, k: int) -> Floats:
     own, other = facts.clusters[j].center, facts.clusters[k].center
     # As in `margin_contributions`: of sparse rows on the sphere only what is there speaks.
     from_zero = facts.model.geometry == "sphere" and sparse.issparse(facts.sample.embedding)
-    middle = 0.0 if from_zero else (own + other) / 2
-    return np.asarray(2 * (own - other) * (mean - middle))
+    return split_margin(mean, own, other, from_zero=from_zero)
 
 
 def _apart(facts: Explanation, j: int, k: int) -> Floats:

@@ -49,6 +49,7 @@ from tell.explanations.view import Floats, Ints, ModelView, feature_names, view_
 
 if TYPE_CHECKING:
     from tell.explanations.contrast import Contrast
+    from tell.explanations.directions import Direction
     from tell.explanations.gates import Gates
 
 Reference = Literal["middle", "mean"]
@@ -170,6 +171,16 @@ class Explanation:
         from tell.explanations.gates import choose_gates
 
         return choose_gates(self, size)
+
+    def directions(self, row: int) -> tuple[Direction, ...]:
+        """The margin of an explained row of a deep model, split over the embedding's directions.
+
+        This first step is exact; what each direction means, by its most active rows and the columns
+        that go along with it, is not, and says how much of it columns can tell.
+        """
+        from tell.explanations.directions import describe_directions
+
+        return describe_directions(self, row)
 
     def __repr__(self) -> str:
         from tell.explanations.frames import as_text

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from tell.exceptions import ParameterError
 from tell.explanations.matrices import dense
+from tell.explanations.points import split_margin
 from tell.explanations.view import Floats
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def _contributions(facts: Explanation, part: slice) -> Floats:
     Z = facts.sample.embedding[part]
     # As in `margin_contributions`: of sparse rows on the sphere only what is there speaks.
     from_zero = facts.model.geometry == "sphere" and sparse.issparse(Z)
-    middle = 0.0 if from_zero else (own + other) / 2
-    return np.asarray(2 * (own - other) * (np.asarray(dense(Z), np.float64) - middle))
+    return split_margin(np.asarray(dense(Z), np.float64), own, other, from_zero=from_zero)
 
 
 def _standing_out(facts: Explanation, part: slice) -> Floats:

@@ -99,6 +99,8 @@ class PointFacts:
         there, which they do behind an encoder; else 0
     completeness_error : |margin − baseline_margin − sum of the contributions|
     rejection : why it belongs to no cluster, where it was asked for and does not
+    embedding : (p,) the row behind an encoder, whose directions split the margin exactly
+        (`Explanation.directions`); None without one
     """
 
     row: int
@@ -122,6 +124,7 @@ class PointFacts:
     counterfactual: Counterfactual | None
     summary: str
     rejection: Rejection | None = None
+    embedding: Floats | None = None
 
 
 def margin_contributions(
@@ -153,8 +156,16 @@ def margin_contributions(
     >>> margin_contributions(view, np.zeros((1, 2)), j, 1 - j).tolist()
     [[4.0, 16.0]]
     """
-    own, other = view.centers[j], view.centers[k]
-    middle = 0.0 if from_zero and view.on_sphere else (own + other) / 2
+    return split_margin(Z, view.centers[j], view.centers[k], from_zero=from_zero and view.on_sphere)
+
+
+def split_margin(Z: Floats, own: Floats, other: Floats, *, from_zero: bool = False) -> Floats:
+    """‖z − Ω_k‖² − ‖z − Ω_j‖² by features, about the middle of the two centres or from 0.
+
+    >>> split_margin(np.zeros(2), np.zeros(2), np.array([2.0, 4.0])).tolist()
+    [4.0, 16.0]
+    """
+    middle = 0.0 if from_zero else (own + other) / 2
     return np.asarray(2 * (own - other) * (Z - middle))
 
 
@@ -320,6 +331,7 @@ def describe_point(
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
         summary=_summary(view, called or f"Row {row}", j, k, clearness, reasons, found, is_image),
+        embedding=view.layer_rows(x[None])[0] if method == ATTRIBUTED else None,
     )
 
 
