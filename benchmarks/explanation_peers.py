@@ -5,7 +5,8 @@ Their packages do not go together with this project's: make an environment of th
     python -m venv peers && peers/bin/pip install shap lime ExKMC
     python benchmarks/explanations.py --peers peers/bin/python
 
-which starts this file itself. What cannot be imported there is left out and named.
+which starts this file itself. What is not installed there is left out and named. ExKMC 0.0.3 as it
+is packaged builds on Python 3.10 and older; on 3.11 its C file must be made anew from its .pyx.
 """
 
 from __future__ import annotations

@@ -285,10 +285,12 @@ def print_contrast(facts: Explanation, contrast: Contrast, n: int = 8) -> None:
 
 def print_moves(moves: Moves, n: int = 8) -> None:
     """Print which rows changed their cluster, and why."""
+    from rich.padding import Padding
+
     share = moves.n_moved / moves.n_rows
     out.print(f"\n[bold]Rows that changed cluster[/] ({moves.n_moved:,}, {share:.1%})")
     for move in moves.moves[:n]:
-        out.print(f"  {_text(move.summary)}")
+        out.print(Padding(_text(move.summary), (0, 0, 0, 2), expand=False))
     if rest := moves.moves[n:]:
         out.print(f"  and {sum(move.n_rows for move in rest):,} in {len(rest)} smaller moves")
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from tell.export.rules import Rules
-
 from tell.contract import GrowingModel
 from tell.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tell.export.rules import Rules
 
 
 class Exportable:
@@ -75,6 +75,7 @@ class Exportable:
         """
         from tell.export.rules import learn_rules
 
+        check_places(self)
         return learn_rules(
             self,  # type: ignore[arg-type]
             X,
