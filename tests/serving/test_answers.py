@@ -266,7 +266,9 @@ def test_what_the_model_is(client: Start, models: Path) -> None:
     about = asked.get("/model").json()
     assert (about["n_clusters"], about["rows_seen"], about["learns"]) == (3, 150, False)
     assert about["columns"] == flower_table().columns.tolist()
-    clusters = asked.get("/clusters").json()["clusters"]
+    told = asked.get("/clusters").json()
+    assert told["features"] == model.feature_names_in_.tolist()
+    clusters = told["clusters"]
     assert [one["rows"] for one in clusters] == model.cluster_sizes_.tolist()
     np.testing.assert_allclose([one["center"] for one in clusters], model.centers_in_units())
     sphere = client("blobs").get("/clusters").json()["clusters"]

@@ -142,6 +142,9 @@ MODEL: Schema = {"type": "object", "required": ["kind", "n_clusters", "n_feature
 CLUSTERS: Schema = {
     "type": "object",
     "required": ["clusters"],
-    "properties": {"clusters": {"type": "array", "items": {"type": "object"}}},
+    "properties": {
+        "features": {"type": ["array", "null"], "items": {"type": "string"}},
+        "clusters": {"type": "array", "items": {"type": "object"}},
+    },
 }
 HEALTHY: Schema = {"type": "object", "required": ["status"]}

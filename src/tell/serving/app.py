@@ -122,7 +122,7 @@ class Handlers:
         return Response(as_json(found), media_type=JSON)
 
     async def clusters(self, request: Request) -> Response:
-        return Response(as_json({"clusters": self._service.clusters()}), media_type=JSON)
+        return Response(as_json(self._service.clusters()), media_type=JSON)
 
     async def metrics(self, request: Request) -> Response:
         return Response(self._measures.text(), media_type=METRICS)

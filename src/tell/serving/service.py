@@ -23,6 +23,7 @@ from tell.explanations.single_row import explain_row, live_numbers
 from tell.persistence import JOURNAL
 from tell.runtime.answers import Columns, assignments
 from tell.runtime.journal import Journal, rows_seen
+from tell.runtime.model_rows import feature_names
 from tell.serving.bodies import JSON, RowLimits, RowReader, matrix, parse_json
 
 SMALL = 1 << 16  # bytes of a body that is read and answered at once, without another thread
@@ -190,15 +191,15 @@ class Service:
             "exact_reasons": isinstance(model.input_path, AffineInput),
         }
 
-    def clusters(self) -> list[Json]:
-        """One entry per cluster: name, rows, and the centre in the data's units."""
+    def clusters(self) -> Json:
+        """One entry per cluster: name, rows, and the centre in the data's units; names of these."""
         model = self.served.model
         about, names = model.describe(), cluster_names(model)
         sizes = np.zeros(about.n_clusters) if about.sizes is None else np.asarray(about.sizes)
         total = float(sizes.sum()) or 1.0
         on_sphere = about.geometry == "sphere"
         drawn = model.cluster_centers_ if on_sphere else model.centers_in_units()
-        return [
+        clusters = [
             {
                 "cluster": j,
                 "name": names.get(j),
@@ -209,6 +210,9 @@ class Service:
             }
             for j in range(about.n_clusters)
         ]
+        features = feature_names(model)
+        named = drawn is not None and features is not None and drawn.shape[1] == len(features)
+        return {"features": features if named else None, "clusters": clusters}
 
     def journal(self) -> Journal:
         """What was noted of the stream."""
