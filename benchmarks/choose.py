@@ -6,7 +6,7 @@
 
 Data with a known answer, ten seeds each: 20 to 29. The rule and its constants were set on seeds 0
 to 19 and 100 to 109. Every number is kept in benchmarks/results/choose.json as it is found, so that
-a run that was stopped goes on; a method that was measured before on other seeds keeps those.
+a run that was stopped goes on. `python benchmarks/summary.py` writes the table in docs/choosing.md.
 """
 
 from __future__ import annotations
@@ -240,46 +240,6 @@ def merge(path: Path, other: Path) -> None:
     write(results, path)
 
 
-def table(results: dict[str, Any]) -> str:
-    """The committed table: how often each method was right."""
-    methods = list(dict.fromkeys(m for found in results["chosen"].values() for m in found))
-    lines = ["| data | true | " + " | ".join(methods) + " |", "| --- " * (len(methods) + 2) + "|"]
-    for name, about in results["cases"].items():
-        found = results["chosen"].get(name, {})
-        cells = [_cell(found.get(method, {}), about["true"]) for method in methods]
-        true = " or ".join(map(str, about["true"]))
-        lines.append(f"| {name} | {true} | " + " | ".join(cells) + " |")
-    for kind in (CLEAR, OVERLAPPING, NONE):
-        cells = [_share(results, method, kind) for method in methods]
-        lines.append(f"| **right, {kind}** | | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _cell(found: dict[str, int], true: list[int]) -> str:
-    if not found:
-        return "–"
-    right = sum(k in true for k in found.values())
-    others = sorted({k for k in found.values() if k not in true})
-    also = (
-        ""
-        if not others
-        else f" ({others[0]}…{others[-1]})"
-        if len(others) > 1
-        else f" ({others[0]})"
-    )
-    return f"{right}/{len(found)}{also}"
-
-
-def _share(results: dict[str, Any], method: str, kind: str) -> str:
-    answers = [
-        k in about["true"]
-        for name, about in results["cases"].items()
-        if about["kind"] == kind
-        for k in results["chosen"].get(name, {}).get(method, {}).values()
-    ]
-    return f"**{sum(answers) / len(answers):.0%}**" if answers else "–"
-
-
 def measure_time(repeats: int = 5) -> dict[str, float]:
     """Seconds of choosing among 2 … 30 and of one fit with 30 clusters: 200,000 × 64, medians."""
     from tell import TELL, choose
@@ -303,7 +263,7 @@ def measure_time(repeats: int = 5) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, then print the table."""
+    """Measure, or take over what was measured elsewhere."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--cases", nargs="*", default=[])
@@ -321,7 +281,7 @@ def main() -> None:
         merge(options.out, options.peers)
     else:
         run(options.methods, options.cases, options.out)
-    print(table(json.loads(options.out.read_text())))
+    print("python benchmarks/summary.py writes the table")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Write the result tables from the committed results files; no number is typed by hand.
 
-All of them stand in docs/benchmarks.md, five rows in the README.
+Most of them stand in docs/benchmarks.md, five rows in the README, those on numbers of clusters and
+on outliers in docs/choosing.md.
 
 python benchmarks/summary.py            # rewrite the parts between the markers
 python benchmarks/summary.py --check    # exit code 1 if a page is out of date
@@ -19,7 +20,6 @@ import explanation_tables
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 REPRODUCTION = ROOT / "docs" / "reproduction"
-BEGIN, END = "<!-- results -->", "<!-- /results -->"
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -464,26 +464,92 @@ def explanations() -> str:
     return "" if found is None else explanation_tables.tables(found, table)
 
 
-PAGES = {
-    "README.md": five_rows,
-    "docs/benchmarks.md": everything,
-    "docs/scale.md": scale,
-    "docs/interpretability.md": explanations,
-}
+def outliers() -> str:
+    """Return how well planted outliers are ranked."""
+    found = read("outliers")
+    if found is None:
+        return "No measurement is recorded yet: `python benchmarks/outliers.py` writes one."
+    results = found["results"]
+    methods = list(next(iter(results.values())))
+    rows = []
+    for case, scores in results.items():
+        means = {method: statistics.mean(scores[method]) for method in methods}
+        best = max(means.values())
+        cells = [
+            f"**{mean:.3f}**" if round(mean, 3) == round(best, 3) else f"{mean:.3f}"
+            for mean in means.values()
+        ]
+        rows.append([case, *cells])
+    names = [f"`{method}`" if method.isalpha() else method for method in methods]
+    return "\n".join(table(["planted outliers", *names], rows))
 
 
-def fresh(text: str, part: str) -> str:
+CLEAR, NONE = "clear", "none"
+
+
+def chosen() -> str:
+    """Return the numbers of clusters chosen, against the true ones."""
+    found = read("choose")
+    if found is None:
+        return "No measurement is recorded yet: `python benchmarks/choose.py` writes one."
+    methods = list(dict.fromkeys(m for case in found["chosen"].values() for m in case))
+    rows = []
+    for case, about in found["cases"].items():
+        answers = found["chosen"].get(case, {})
+        true = " or ".join(map(str, about["true"]))
+        cells = [right_of(answers.get(method, {}), about["true"]) for method in methods]
+        rows.append([case, true, *cells])
+    for kind, words in ((CLEAR, "clear structure"), ("overlapping", "overlapping"), (NONE, "none")):
+        rows.append([f"**right: {words}**", "", *(share_right(found, m, kind) for m in methods)])
+    return "\n".join(table(["data", "true", *methods], rows))
+
+
+def right_of(answers: dict[str, int], true: list[int]) -> str:
+    """Return one cell: how often the number was right, and which were not."""
+    if not answers:
+        return "–"
+    wrong = sorted({k for k in answers.values() if k not in true})
+    right = sum(k in true for k in answers.values())
+    also = f" ({wrong[0]}…{wrong[-1]})" if len(wrong) > 1 else f" ({wrong[0]})" if wrong else ""
+    return f"{right}/{len(answers)}{also}"
+
+
+def share_right(found: dict[str, Any], method: str, kind: str) -> str:
+    """Return how often a method was right on data of a kind that all methods have answered."""
+    methods = {name for answers in found["chosen"].values() for name in answers}
+    answers = [
+        k in about["true"]
+        for case, about in found["cases"].items()
+        if about["kind"] == kind and methods <= set(found["chosen"].get(case, {}))
+        for k in found["chosen"].get(case, {}).get(method, {}).values()
+    ]
+    return f"**{sum(answers) / len(answers):.0%}**" if answers else "–"
+
+
+# Page, name of the markers, what stands between them.
+PARTS = [
+    ("README.md", "results", five_rows),
+    ("docs/benchmarks.md", "results", everything),
+    ("docs/scale.md", "results", scale),
+    ("docs/interpretability.md", "results", explanations),
+    ("docs/choosing.md", "chosen", chosen),
+    ("docs/choosing.md", "outliers", outliers),
+]
+
+
+def fresh(text: str, part: str, name: str = "results") -> str:
     """Return the page with what stands between the markers written anew."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{part}\n{END}{rest.split(END)[1]}"
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
 
 
 def main() -> int:
     stale = 0
-    for name, render in PAGES.items():
+    for name, marker, render in PARTS:
         page = ROOT / name
         old = page.read_text(encoding="utf-8")
-        new = fresh(old, render())
+        new = fresh(old, render(), marker)
         stale |= new != old
         if "--check" not in sys.argv:
             page.write_text(new, encoding="utf-8")

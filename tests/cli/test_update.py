@@ -269,6 +269,7 @@ def test_a_stream_may_grow_and_says_so(tell: Tell, tmp_path: Path) -> None:
     assert json.loads(tell("show", "growing", "--json").worked())["n_clusters"] == 4
     printed = tell("update", "growing", "later.csv", "--batch", 100).worked()
     assert "born" not in printed  # it is there already
+    assert "may grow" in tell("show", "growing").worked()
     tell("fit", "first.csv", "-k", 3, "--seed", 0, "--out", "deep", "--deep", "--n-init", 1,
          "--recipe", "distil").worked()  # fmt: skip
     assert (

@@ -269,7 +269,7 @@ def print_rejections(facts: Explanation, n: int = 10) -> None:
             f"  {_text(facts.row_title(one.row))} (cluster {one.cluster}): {_text(one.reason)}"
         )
     if found.count > n:
-        out.print(f"  … and {found.count - n:,} more; the report and --json have them")
+        out.print(f"  … and {found.count - n:,} more: --json has them, up to 1,000")
 
 
 def print_contrast(facts: Explanation, contrast: Contrast, n: int = 8) -> None:

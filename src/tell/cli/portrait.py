@@ -56,6 +56,7 @@ def describe_model(model: ClusterModel) -> dict[str, Any]:
         "members": known.get("members"),
         "choice": about.choice,
         "lineage": list(about.lineage),
+        "retired": list(about.retired),
         "clusters": describe(model, sizes, None if spread is None else np.asarray(spread)),
     }
 
@@ -113,6 +114,8 @@ def print_facts(facts: dict[str, Any]) -> None:
         ("geometry", facts["geometry"]),
         ("standardized", "yes" if settings.get("standardize") else None),
         ("half-life", settings.get("half_life")),
+        ("may grow", "yes" if settings.get("grow") else None),
+        ("retired", ", ".join(map(str, facts["retired"])) or None),
         ("learned from", facts["data"]),
         ("rows seen", None if facts["rows_seen"] is None else f"{facts['rows_seen']:,}"),
         ("label column", facts["label"]),

@@ -40,7 +40,7 @@ def fit_like(
         )
     source = open_like(old, data, label=label or None, memory=memory)
     model = clone(old).set_params(
-        n_clusters=clusters or old.n_clusters_, random_state=seed, memory=memory
+        n_clusters=clusters or old.n_clusters_ - len(old.retired_), random_state=seed, memory=memory
     )
     notes = kept(old)
     result = fit_and_save(
