@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,7 +124,7 @@ class PointFacts:
     counterfactual: Counterfactual | None
     summary: str
     rejection: Rejection | None = None
-    embedding: Floats | None = None
+    embedding: Floats | None = field(default=None, metadata={"json": False})
 
 
 def margin_contributions(
