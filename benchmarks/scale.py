@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from large_file import CLUSTERS, FEATURES, write_file
-from recording import record
+from recording import RESULTS, record
 from tell.core.assignment import DenseRows, assign
 from tell.core.oversampling import OVERSAMPLING, choose_seeds, first_centers
 from tell.core.passes import descend
@@ -176,8 +176,10 @@ def by_dask(python: str | None, path: Path, task: Task) -> dict[str, Any]:
     return found
 
 
-def measure(path: Path, rows: int, rounds: int, dask: str | None) -> dict[str, Any]:
-    """Run all measurements one after another."""
+def measure(
+    path: Path, rows: int, rounds: int, dask: str | None, only: list[str] | None
+) -> dict[str, Any]:
+    """Run all measurements, or `only` these, one after another; others stay as recorded."""
     task = first_task(path, rows)
     start(2)
     parts: dict[str, Callable[[], dict[str, Any]]] = {
@@ -191,8 +193,11 @@ def measure(path: Path, rows: int, rounds: int, dask: str | None) -> dict[str, A
         "losses": lambda: against_lloyd(path),
         "seeding": lambda: seeding(path),
     }
-    found = {}
+    recorded = RESULTS / "scale.json"
+    found = json.loads(recorded.read_text())["results"] if only and recorded.exists() else {}
     for name, part in parts.items():
+        if only and name not in only:
+            continue
         found[name] = part()
         print(name, json.dumps(found[name]), flush=True)
     return found
@@ -204,6 +209,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--only", action="append", help="measure this part again, such as seeding")
     parser.add_argument("--dask", metavar="PYTHON", help="of an environment with dask-ml")
     options = parser.parse_args()
     began = time.perf_counter()
@@ -211,7 +217,7 @@ def main() -> None:
     path = options.folder / f"tell-large-{options.rows}.parquet"
     if not path.exists():
         write_file(path, options.rows)
-    results = measure(path, options.rows, options.rounds, options.dask)
+    results = measure(path, options.rows, options.rounds, options.dask, options.only)
     settings = {"rows": options.rows, "features": FEATURES, "clusters": CLUSTERS}
     record("scale", {**settings, "rounds": options.rounds}, results, began=began)
 
