@@ -154,6 +154,8 @@ def _skip_bad_lines(source: Source, learning: Learning) -> None:
 
 def print_news(learning: Learning) -> None:
     """Tell people what was learned."""
+    from tell.explanations.words import counted
+
     result: dict[str, Any] = learning.summary()
     out.print(
         f"learned from {result['rows']:,} rows; the model has now seen {result['rows_seen']:,}"
@@ -171,5 +173,6 @@ def print_news(learning: Learning) -> None:
         born, retired = events.count("born"), events.count("retired")
         out.print(f"[yellow]clusters: {born} born, {retired} retired[/]; see above")
     if result["drift_warnings"]:
-        out.print(f"[yellow]{result['drift_warnings']} drift warnings[/]; see above")
+        warned = counted(result["drift_warnings"], "drift warning")
+        out.print(f"[yellow]{warned}[/]; see above")
     out.print(f"model: {plain(result['model'])}", markup=False)
