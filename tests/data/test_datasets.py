@@ -222,7 +222,7 @@ def test_names_parts_and_super_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(datasets.load("cifar100-coarse-test").X) == 10_000
     assert len(datasets.load("cifar100-train").X) == 50_000
     assert datasets.load("cifar100-coarse").target_names[0] == "aquatic_mammals"
-    assert len(datasets.names()) == len(set(datasets.names())) == 29
+    assert len(datasets.names()) == len(set(datasets.names())) == 30
     assert all(datasets.describe(name) for name in datasets.names())
     for name in ("digits-train", "cifar100-s21", "stream-steady-test", "mnist-", "mnist-s1"):
         assert not datasets.is_name(name)
