@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -181,3 +182,16 @@ def test_many_writers_of_one_file(tmp_path: Path, way: str) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path, way: str) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"), whole_file(tmp_path / "nowhere" / "x"):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_a_young_folder_of_a_killed_process_goes_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(files, "_SETTLING", 0.3)
+    (tmp_path / "work-abandoned").mkdir()
+    with files.scratch_folder("work-"):
+        assert (tmp_path / "work-abandoned").exists()  # it may be one that is just being made
+        time.sleep(0.5)
+    assert list(tmp_path.iterdir()) == []

@@ -139,14 +139,20 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
 
     Those of this user that a killed process left under the same prefix go too.
     """
-    for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        _remove_if_abandoned(other)
+    _remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
         if sys.platform == "win32":
             yield Path(name)
             return
         with locked(Path(name)):
             yield Path(name)
+    _remove_abandoned(prefix)  # what was too young to be told from one that is just being made
+
+
+def _remove_abandoned(prefix: str) -> None:
+    """Remove the folders of killed processes."""
+    for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_if_abandoned(other)
 
 
 def _remove_if_abandoned(folder: Path) -> None:
