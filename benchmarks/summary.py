@@ -408,9 +408,10 @@ def everything() -> str:
     lines.append(
         "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs, "
         "streams and the large file, but not for the minutes of `DeepTELL`, which are upper "
-        "limits. Every number is from `benchmarks/results/` or, for MNIST and CIFAR-10, "
-        "`docs/reproduction/cpu/` (command, seeds, versions and machine inside), rewritten here by "
-        "`python benchmarks/summary.py`; `make bench` measures again."
+        "limits. Times on arrays are from before fits in memory ended with steps on all rows, and "
+        "are to be measured again. Every number is from `benchmarks/results/` or, for MNIST and "
+        "CIFAR-10, `docs/reproduction/cpu/` (command, seeds, versions and machine inside), "
+        "rewritten here by `python benchmarks/summary.py`; `make bench` measures again."
     )
     return "\n".join(lines)
 
