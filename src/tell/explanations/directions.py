@@ -89,18 +89,18 @@ def describe_directions(
         )
     own, other = (facts.clusters[j].center for j in (point.cluster, point.runner_up))
     amounts = split_margin(point.layer_row, own, other)
-    known = learn_meanings(facts) if meanings is None else meanings
-    spread = known.X.std(axis=0)
+    meant = learn_meanings(facts) if meanings is None else meanings
+    spread = meant.X.std(axis=0)
     order = np.argsort(-np.abs(amounts), kind="stable").tolist()
     return tuple(
         Direction(
             index=d,
             amount=float(amounts[d]),
             value=float(point.layer_row[d]),
-            most=_ends(facts, known.Z[:, d], largest=True),
-            least=_ends(facts, known.Z[:, d], largest=False),
-            columns=_columns(facts, known.correlations[:, d]),
-            explained=float(known.explained[d]),
+            most=_ends(facts, meant.Z[:, d], largest=True),
+            least=_ends(facts, meant.Z[:, d], largest=False),
+            columns=_columns(facts, meant.correlations[:, d]),
+            explained=float(meant.explained[d]),
             **_drawn(facts, point.strips, d, spread),
         )
         for d in order

@@ -345,10 +345,10 @@ def _figure_sheet(
             rows |= {("path", point.row, i): step for i, step in enumerate(found.path)}
     place = {int(row): i for i, row in enumerate(facts.sample.rows)}
     for row, some in directions.items():
-        for one in some:
-            rows |= {("row", n): facts.sample.values[place[n]] for n in (*one.most, *one.least)}
-            for i, step in enumerate(() if one.strip is None else one.strip):
-                rows["strip", row, one.index, i] = step
+        for way in some:
+            rows |= {("row", n): facts.sample.values[place[n]] for n in (*way.most, *way.least)}
+            for i, step in enumerate(() if way.strip is None else way.strip):
+                rows["strip", row, way.index, i] = step
     return make_sheet(rows, facts.data.shape)
 
 
