@@ -178,7 +178,7 @@ def deep(sets: dict[str, Any], table: Table) -> list[str]:
     for which, one in sets.items():
         for name in names({which: one}):
             entry = one["explainers"][name]
-            against = entry.get("deletion_against_kernelshap")
+            against = entry.get("deletion_against_kernelshap") if name != "KernelSHAP" else None
             cells = [cell(entry[what]) for what in ("deletion", "insertion", "infidelity")]
             cells.append(cell(entry["sensitivity"]))
             size = f"{entry['size']['mean']:.0f}"
@@ -220,7 +220,8 @@ def speed(results: dict[str, Any], table: Table) -> list[str]:
         rows.append([which, *(f"{1e3 * s:.3g} ms" if s else "–" for s in shown), ratio])
     busy = "" if timing["idle"] else " (other programs ran on the machine meanwhile)"
     header = ["set", "ours", "KernelSHAP", "TreeSHAP", "LIME", "ours faster than KernelSHAP"]
-    return [f"### Time per row{busy}", "", *table(header, rows)]
+    note = "The forest that TreeSHAP explains, and LIME's look at the data, are shared by the rows."
+    return [f"### Time per row{busy}", "", *table(header, rows), "", note]
 
 
 def idc(found: dict[str, Any], table: Table) -> list[str]:
