@@ -122,7 +122,7 @@ def against_kernel(sets: dict[str, Any], table: Table) -> list[str]:
 
 
 def replacement(sets: dict[str, Any], table: Table) -> list[str]:
-    """Ours about the middle against the split from the mean row, by what columns are replaced by."""
+    """Ours about the middle against others, by what takes the place of a column."""
     kept = {name: one for name, one in sets.items() if "replacement" in one}
     if not kept:
         return []
