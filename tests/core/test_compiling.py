@@ -30,7 +30,7 @@ def without_a_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(*, compiled: bool, idle_centers: str = "decay", rate: Any = constant_rate) -> Loop:
-    torch.manual_seed(0)
+    torch.manual_seed(2)  # no ReLU so near to zero that rounding decides
     encoder, decoder = fully_connected((6,), 4)
     layer = ClusterLayer(4, 3, alpha=0.001)
     objective = Clustering(encoder, layer, decoder, idle_centers=idle_centers)
