@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
 
 @pytest.fixture(autouse=True)
+def precise() -> Iterator[None]:
+    """In float32 a sum at zero, rounded another way, passes a ReLU here and not there."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(autouse=True)
 def without_a_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_ = torch.compile
 
@@ -30,7 +38,7 @@ def without_a_c_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(*, compiled: bool, idle_centers: str = "decay", rate: Any = constant_rate) -> Loop:
-    torch.manual_seed(2)  # no ReLU so near to zero that rounding decides
+    torch.manual_seed(0)
     encoder, decoder = fully_connected((6,), 4)
     layer = ClusterLayer(4, 3, alpha=0.001)
     objective = Clustering(encoder, layer, decoder, idle_centers=idle_centers)
