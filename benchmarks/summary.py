@@ -151,24 +151,26 @@ def epochs() -> list[str]:
     found = read("deep_speed")
     if found is None:
         return []
+    settings = found["settings"]
     rows = [
         [
-            network.upper(),
+            name.split("-")[0].upper(),
+            str(result.get("threads", settings["threads"])),
             f"{result['plain_seconds_per_70000']:.0f} s",
             f"{result['tell_seconds_per_70000']:.0f} s",
             f"{result['times_faster']:.2f}×",
         ]
-        for network, result in found["results"].items()
+        for name, result in found["results"].items()
     ]
-    header = ["network", "plain eager loop with a `DataLoader`", "`DeepTELL`", "median ratio"]
-    settings = found["settings"]
+    plain = "plain eager loop with a `DataLoader`"
+    short = f", projected from epochs of {settings['rows']:,}" if "rows" in settings else ""
     return [
         "## An epoch of the paper's recipe",
         "",
-        *table(header, rows),
+        *table(["network", "threads", plain, "`DeepTELL`", "median ratio"], rows),
         "",
-        f"Seconds for 70,000 images, projected from epochs of {settings['rows']:,}; medians of "
-        f"{settings['rounds']} rounds in turns, {settings['threads']} threads.",
+        f"Seconds for 70,000 images in batches of {settings['batch']}{short}; "
+        f"{settings['rounds']} rounds in which the two take turns.",
     ]
 
 
