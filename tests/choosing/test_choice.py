@@ -9,11 +9,13 @@ import scipy.sparse as sp
 import torch
 from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.preprocessing import PowerTransformer
 
 from tell import TELL, InputError, NotFittedError, ParameterError, choose, load
 from tell.choosing import evidence as module
 from tell.choosing.choice import Choice, decide
 from tell.choosing.evidence import Evidence, adjusted_rand, crossed, prediction_strength
+from tell.choosing.skew import bend, most_normal, unbend
 
 
 def blobs(k: int, seed: int = 0, n: int = 500, d: int = 6) -> np.ndarray:
@@ -187,8 +189,8 @@ def test_agreement_is_that_of_scikit_learn():
     for _ in range(20):
         first, second = random.integers(0, 4, 50), random.integers(0, 6, 50)
         expected = adjusted_rand_score(first, second)
-        assert np.isclose(adjusted_rand(crossed(first, second)), expected)
-    assert adjusted_rand(crossed(np.zeros(5, int), np.zeros(5, int))) == 1.0
+        assert np.isclose(adjusted_rand(crossed(first, second, 6)), expected)
+    assert adjusted_rand(crossed(np.zeros(5, int), np.zeros(5, int), 1)) == 1.0
 
 
 def test_silhouette_is_that_of_scikit_learn():
@@ -204,3 +206,20 @@ def test_strength_is_that_of_the_cluster_that_fares_worst():
     assert np.isclose(prediction_strength(np.array([[2.0, 0.0], [1.0, 2.0]])), 1 / 3)
     assert prediction_strength(np.array([[2.0, 0.0], [0.0, 3.0]])) == 1.0
     assert prediction_strength(np.ones((1, 1))) == 1.0
+
+
+def test_the_power_of_skew_is_that_of_scikit_learn():
+    random = np.random.default_rng(0)
+    columns = [
+        random.normal(size=500),
+        random.lognormal(0, 0.7, 500),
+        -random.lognormal(0, 1, 500),
+        random.poisson(0.1, 500),
+    ]
+    X = np.column_stack(columns)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = PowerTransformer(standardize=False).fit(X)
+    found = most_normal(X)
+    assert np.allclose(found, expected.lambdas_, atol=0.02)
+    assert np.allclose(bend(X, expected.lambdas_), expected.transform(X))
+    assert np.allclose(unbend(bend(X, found), found), X)
