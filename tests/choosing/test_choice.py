@@ -15,6 +15,7 @@ from tell import TELL, InputError, NotFittedError, ParameterError, choose, load
 from tell.choosing import evidence as module
 from tell.choosing.choice import Choice, decide
 from tell.choosing.evidence import Evidence, adjusted_rand, crossed, prediction_strength
+from tell.choosing.outliers import farthest_out
 from tell.choosing.skew import bend, most_normal, unbend
 
 
@@ -172,6 +173,31 @@ def test_no_gap_no_stability_or_outliers_only_is_one_cluster():
     assert "stability at most 0.30" in unstable.reasons
     few = {"gap": np.full(6, 0.2), "strength": np.ones(6), "smallest": np.full(6, 0.004)}
     assert "a few outliers" in decide(curves(**few)).reasons
+
+
+def test_outliers_hide_groups_unless_trimmed():
+    """Three groups and a row a hundred deviations away: alone in a cluster of every division."""
+    random = np.random.default_rng(0)
+    centers = np.array([[0, 0, 0, 0], [8, 0, 0, 0], [0, 8, 0, 0]])
+    X = centers[random.integers(0, 3, 600)] + random.normal(size=(600, 4))
+    X[0, 2] = 100
+    options = {"geometry": "euclidean", "max_clusters": 6}
+    hidden = choose(X, **options)
+    assert hidden.n_clusters == 1
+    assert "trim=0.01 (--trim 1%) leaves such rows out" in hidden.reasons
+    found = choose(X, trim=0.01, **options)
+    assert (found.n_clusters, found.evidence.n_rows) == (3, 594)
+    model = TELL("auto", trim=0.01, **options).fit(X)
+    assert model.n_clusters_ == 3
+    assert model.trimmed_[0]
+    assert "trim" not in choose(np.random.default_rng(0).normal(size=(600, 4)), **options).reasons
+
+
+def test_farthest_out_is_who_has_no_neighbours():
+    """A pair of outliers is found by the distance to its fifth neighbour, not to its first."""
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(700, 2)))
+    x[[3, 600]] = torch.tensor([[50.0, 50.0], [50.0, 50.1]], dtype=x.dtype)
+    assert farthest_out(x, 2 / 700).tolist() == [3, 600]
 
 
 def test_a_choice_is_plain_json():

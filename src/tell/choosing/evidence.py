@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tell.choosing.outliers import farthest_out
 from tell.choosing.structureless import compressed, structureless
 from tell.contract import Floats, Ints, unit
 from tell.core.assignment import Rows, SparseRows
@@ -94,6 +95,13 @@ class Sampled:
             return 1.0
         shares = (self.values - self.middle) / farthest  # squares of huge values overflow
         return farthest * float(np.sqrt(np.square(shares).sum(axis=1).mean()))
+
+    def trimmed(self, share: float) -> Sampled:
+        """Without the share of the rows that lies farthest from all others."""
+        if not share:
+            return self
+        out = farthest_out(self.placed(self.values), share).numpy()
+        return replace(self, values=np.delete(self.values, out, axis=0))
 
     def placed(self, values: Floats) -> Tensor:
         """Rows (n, d) as a sweep takes them, about the origin and of a size that can be squared."""

@@ -499,6 +499,7 @@ class TELL(
                 rows,
                 self.geometry,
                 max_clusters=self.max_clusters,
+                trim=self.trim,
                 seed=seed,
                 categories=[np.array(part) for part in groups.values()],
                 report=bar.update,
