@@ -21,7 +21,7 @@ from tell.core.assignment import (
 )
 from tell.core.layer import Geometry, unit
 
-RELOCATION_CANDIDATES = 16
+CANDIDATES = 16
 
 Seeding = Literal["k-means++", "random", "kaiming"]
 
@@ -75,7 +75,7 @@ def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Gene
     mass = weights = seedable(rows, geometry)
     chosen = []
     for _ in range(k):
-        chosen.append(_draw(mass, weights, 1, generator))
+        chosen.append(draw(mass, weights, 1, generator))
         taken = coincide(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0]
         mass = mass.masked_fill(taken, 0)
     return as_centers(rows, torch.cat(chosen), geometry)
@@ -88,7 +88,7 @@ def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.G
     # One tensor for all: small ones between the large blocks of each step would keep the
     # allocator from using these again, 20 MB a step with 500,000 rows.
     chosen = torch.empty(k, dtype=torch.long, device=weights.device)
-    chosen[:1] = _draw(weights, weights, 1, generator)
+    chosen[:1] = draw(weights, weights, 1, generator)
     closest = all_distances(rows, as_centers(rows, chosen[:1], geometry), geometry)[:, 0]
     for number in range(1, k):
         chosen[number], closest = _best_of(rows, closest, n_candidates, geometry, generator)
@@ -104,23 +104,23 @@ def _best_of(
     row's position and `closest` with the row as a further centre.
     """
     weights = seedable(rows, geometry)
-    candidates = _draw(closest * weights, weights, n_candidates, generator)
+    candidates = draw(closest * weights, weights, n_candidates, generator)
     distances = all_distances(rows, as_centers(rows, candidates, geometry), geometry)
     distances = torch.minimum(distances, closest[:, None])
-    winner = _first_smallest(weights @ distances)
+    winner = first_largest(-(weights @ distances))
     return candidates[winner], distances[:, winner]
 
 
-def _first_smallest(values: Tensor) -> Tensor:
-    """Position of the first value that is the smallest but for rounding.
+def first_largest(values: Tensor) -> Tensor:
+    """Position of the first value that is the largest but for rounding.
 
     Two rows of a pair serve equally well: rounding must not decide between them.
     """
     slack = values.abs().max() * torch.finfo(values.dtype).eps ** 0.5
-    return (values <= values.min() + slack).to(torch.uint8).argmax()
+    return (values >= values.max() - slack).to(torch.uint8).argmax()
 
 
-def _draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Positions drawn in proportion to mass, or to the weights where there is none left."""
     cumulated = wide(mass if mass.any() else weights).cumsum(0)
     total = cumulated[-1]
@@ -140,7 +140,7 @@ def revive(
     loss = assignment.distances * (seedable(rows, geometry) > 0)
     revived = []
     for dead in torch.nonzero(part.counts == 0)[:, 0].tolist():
-        worst = _first_smallest(-loss)
+        worst = first_largest(loss)
         own = rows.take(worst[None])
         if loss[worst] <= 0 or coincide(own, centers, geometry).any():
             break
@@ -162,7 +162,7 @@ def relocate(
     nearest, steps = _use(rows, centers, geometry)
     closest, trial = nearest.distances, centers.clone()
     for useless in steps.argsort(stable=True)[:count]:
-        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+        target, closest = _best_of(rows, closest, CANDIDATES, geometry, generator)
         trial[useless] = as_centers(rows, target[None], geometry)[0]
     return trial
 
@@ -171,13 +171,13 @@ def best_addition(
     rows: Rows, closest: Tensor, geometry: Geometry, generator: torch.Generator
 ) -> Tensor:
     """The row (1, d) that as a further centre lowers the loss `closest` (n,) most, of several."""
-    target, _ = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+    target, _ = _best_of(rows, closest, CANDIDATES, geometry, generator)
     return as_centers(rows, target[None], geometry)
 
 
 def draw_row(weights: Tensor, generator: torch.Generator) -> Tensor:
     """The position (1,) of a row drawn by its weight."""
-    return _draw(weights, weights, 1, generator)
+    return draw(weights, weights, 1, generator)
 
 
 def split(
@@ -187,7 +187,7 @@ def split(
     closest = assign(rows, centers, geometry).distances
     added = []
     for _ in range(count):
-        target, closest = _best_of(rows, closest, RELOCATION_CANDIDATES, geometry, generator)
+        target, closest = _best_of(rows, closest, CANDIDATES, geometry, generator)
         added.append(as_centers(rows, target[None], geometry))
     return torch.cat([centers, *added])
 
@@ -202,14 +202,16 @@ def merge(rows: Rows, centers: Tensor, count: int, geometry: Geometry) -> Tensor
 
 
 def _use(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Assignment, Tensor]:
-    """The rows' assignment, and what the loss would lose with each of two or more centres: (k,).
-
-    In whole multiples of a unit, so that what is equal but for rounding is equal.
-    """
+    """The rows' assignment, and what the loss would lose with each of two or more centres: (k,)."""
     nearest = assign(rows, centers, geometry)
     weights = rows.weights()
     second = second_distances(rows, centers, nearest.labels, geometry)
     use = weights.new_zeros(len(centers))
     use.index_add_(0, nearest.labels, weights * (second - nearest.distances))
+    return nearest, in_steps(use)
+
+
+def in_steps(use: Tensor) -> Tensor:
+    """In whole multiples of a unit, so that what is equal but for rounding is equal."""
     unit = use.max().clamp(min=1e-30) * torch.finfo(use.dtype).eps ** 0.5
-    return nearest, (use / unit).round()
+    return (use / unit).round()

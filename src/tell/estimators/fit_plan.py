@@ -248,6 +248,7 @@ class FitPlan:
                 rows,
                 self.options.geometry,
                 max_clusters=self.options.max_clusters,
+                trim=self.options.trim,
                 seed=self.seed,
                 categories=[np.array(part) for part in groups.values()],
                 report=bar.update,

@@ -20,6 +20,7 @@ def choose(
     max_clusters: int | None = None,
     geometry: Geometry = "sphere",
     standardize: bool = False,
+    trim: float = 0.0,
     prepare: Prepare = "auto",
     sample_weight: ArrayLike | None = None,
     random_state: Any = 0,
@@ -37,6 +38,9 @@ def choose(
     max_clusters : int or None, default=None
         The largest number that is tried. None tries 20, and twice as many as long as more clusters
         still pay.
+    trim : float, default=0.0
+        Share of the rows that has no say, those that lie farthest from all others: outliers take
+        clusters for themselves and hide groups.
     geometry, standardize, prepare, random_state, memory, verbose : as those of `TELL`
     sample_weight : array of shape (n,), optional
         How often each row counts.
@@ -62,6 +66,7 @@ def choose(
         max_clusters=max_clusters,
         geometry=geometry,
         standardize=standardize,
+        trim=trim,
         prepare=prepare,
         random_state=random_state,
         memory=memory,
