@@ -272,6 +272,11 @@ def as_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
     return SparseRows(crow.to(device), columns.to(device), values.to(device), X.shape[1], weights)
 
 
+def as_labels(labels: Tensor) -> NDArray[np.int32]:
+    """Labels as users know them."""
+    return labels.cpu().numpy().astype(np.int32)
+
+
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
     """Weights (n,) of the rows of X, in their precision."""
     if sample_weight is None:

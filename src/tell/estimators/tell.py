@@ -26,13 +26,14 @@ from tell.core.online import StreamState, assign_live
 from tell.core.radii import Radii
 from tell.data.limits import DEFAULT_MEMORY
 from tell.data.sources import Source
-from tell.estimators.fit_plan import FitPlan, FitResult, as_labels, by_workers
+from tell.estimators.fit_plan import FitPlan, FitResult, by_workers
 from tell.estimators.lineage import keep_numbers, rows_like, without_retired
 from tell.estimators.sampling import label_chunks
 from tell.estimators.scaling import (
     LENGTHS,
     Floats,
     Scaling,
+    as_labels,
     as_rows,
     check_weights,
     join,
