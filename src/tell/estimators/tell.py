@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import warnings
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, assign_live, grown, state_of, stream_state
 from tell.core.radii import Radii
+from tell.core.small_batches import LENGTHS, is_small, small_labels, small_step
 from tell.core.trimming import fit_trimmed
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source, is_array_like
@@ -38,7 +40,6 @@ from tell.estimators.growth import growth_events, in_words, without_retired
 from tell.estimators.lineage import better_of, check_like, keep_numbers, warm_start
 from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
 from tell.estimators.scaling import (
-    LENGTHS,
     Floats,
     Scaling,
     as_rows,
@@ -58,6 +59,7 @@ from tell.estimators.validation import (
     check_rows,
     draw_seed,
     given_centers,
+    needs_no_checks,
     open_rows,
     read_matrix,
     unchanged_on_error,
@@ -531,7 +533,9 @@ class TELL(
         have doubled, up to 512.
         """
         with unchanged_on_error(self):
-            check_options(self)
+            self._check_options()
+            if sample_weight is None and self._takes(X):
+                return self._learn_matrix(X, None)
             new = not hasattr(self, "n_features_in_")
             source = open_rows(self, X, reset=new, check=self._read_batch)
             if source.in_memory or sample_weight is not None:
@@ -540,6 +544,23 @@ class TELL(
             for chunk in source.chunks():
                 self._learn_matrix(chunk.X, None)
             return self
+
+    def _check_options(self) -> None:
+        """Check the parameters, unless they are the very ones that were checked last."""
+        given, checked = _PARAMETERS(vars(self)), getattr(self, "_checked", None)
+        if checked is None or not all(map(operator.is_, given, checked)):
+            check_options(self)
+            self._checked = given
+
+    def _takes(self, X: Any) -> bool:
+        """Whether X can be used as it is: an array as any source would give it."""
+        known = vars(self)
+        return (
+            "_state" in known
+            and "preparation_" not in known
+            and not self._pending
+            and needs_no_checks(self, X)
+        )
 
     def _read_batch(self, X: Any) -> Any:
         if hasattr(self, "_state") and not self._pending:
@@ -568,15 +589,19 @@ class TELL(
             return self._step_by_step(X, weight, int(most))
         dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
         weight = None if weight is None else weight.astype(dtype, copy=False)
-        rows = self._rows(X, weight, dtype)
-        was_drifting, before = self._state.watch.drifting, self._state
-        self._state, record, labels = step_in_range(
-            self._state, rows, self.geometry, self.half_life, most
-        )
+        before, found = self._state, None
+        if weight is None and most is None and is_small(X, before):
+            scaled = self._scaling.apply(X).astype(dtype, copy=False)
+            found = small_step(before, scaled, self.geometry, self.half_life)
+        if found is None:
+            rows = self._rows(X, weight, dtype)
+            new, record, own = step_in_range(before, rows, self.geometry, self.half_life, most)
+            found = new, record, own.cpu().numpy()
+        self._state, record, labels = found
         self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
         self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
-        self.labels_ = _labels(labels)
-        if self._state.watch.drifting and not was_drifting:
+        self.labels_ = labels.astype(np.int32)
+        if self._state.watch.drifting and not before.watch.drifting:
             warnings.warn(
                 f"the loss of recent rows is {record['running_loss']:.4g}, usual is "
                 f"{record['baseline_loss']:.4g}: the data drifts from what the model learned; "
@@ -585,7 +610,7 @@ class TELL(
                 DriftWarning,
                 stacklevel=5,
             )
-        for entry in growth_events(before, self._state):
+        for entry in growth_events(before, self._state) if most is not None else ():
             self.growth_ = [*self.growth_, entry]
             warnings.warn(in_words(entry), GrowthWarning, stacklevel=5)
         return self
@@ -826,17 +851,26 @@ class TELL(
         """
         if reject is not None:
             return self._predict_members(X, check_reject(reject))
+        if self._takes(X):
+            return self._predict_matrix(X)
         source = self._open(X)
         if self._by_workers(source):
             return self._predict_workers(source)
         if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters_, bar=bar).labels
-        X = source.matrix()
-        if self._state.live is not None:
+        return self._predict_matrix(source.matrix())
+
+    def _predict_matrix(self, X: Any) -> NDArray[np.int32]:
+        state = self._state
+        if state.live is not None:
             return self._assign(X)[0]
-        rows = as_rows(self._scaling.apply(X), None, self.device)
-        labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
+        scaled = self._scaling.apply(X)
+        if is_small(scaled, state):
+            few = small_labels(scaled, state.centers, self.geometry)
+            return self._assign(X)[0] if few is None else few.astype(np.int32)
+        rows = as_rows(scaled, None, self.device)
+        labels, scores = nearest(rows, state.centers.to(rows.example), self.geometry)
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
         return _labels(labels) if usual else self._assign(X)[0]
@@ -971,3 +1005,6 @@ def _cluster_losses(
 
 def _labels(labels: torch.Tensor) -> NDArray[np.int32]:
     return labels.cpu().numpy().astype(np.int32)
+
+
+_PARAMETERS = operator.itemgetter(*TELL._get_param_names())
