@@ -23,7 +23,7 @@ BASELINE_ROWS = 1000  # rows from which the usual loss is learned
 BASELINE_ROWS_PER_CLUSTER = 16  # fewer fitted rows lie too close to their centres to be usual
 RUNNING_ROWS = 1000  # memory of the running loss
 IDLE_SHARE = 0.01  # a centre with less than this part of a fair share of the rows is idle
-ROWS_BETWEEN_REVIVALS = 100  # per cluster
+ROWS_BETWEEN_REVIVALS = 10  # per cluster
 
 
 @dataclass(frozen=True)
