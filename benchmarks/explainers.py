@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.tree import DecisionTreeClassifier
 
-from explanation_sets import Centres
+from explanation_sets import Centres, Network
+from tell.explanations.attribution import integrated_gradients
 from tell.explanations.points import margin_contributions
 from tell.export.threshold_tree import LEAF, ThresholdTree, grow_tree
 
@@ -135,6 +137,56 @@ def tree_of(model: Centres, X: np.ndarray, n_leaves: int) -> ThresholdTree:
     return grow_tree(X, np.maximum(model.squared(X), 0), centers, labels, n_leaves)
 
 
+def gradients(question: Question) -> np.ndarray:
+    """Ours for a deep model: integrated gradients of the margin from the mean row."""
+    return _through_encoder(question, steps=256)
+
+
+def one_gradient(question: Question) -> np.ndarray:
+    """The gradient of the margin at the row, times the difference from the mean row."""
+    return _through_encoder(question, steps=1)
+
+
+def _through_encoder(question: Question, steps: int) -> np.ndarray:
+    """The product's own attribution, for each pair of cluster and runner-up."""
+    path = torch_path(question.model)
+    pairs = np.stack([question.clusters, question.runner_up()], axis=1)
+    found = np.zeros(question.rows.shape)
+    for j, k in np.unique(pairs, axis=0):
+        here = np.all(pairs == (j, k), axis=1)
+        rows = question.rows[here]
+        if steps == 1:
+            found[here] = slope(path, rows, j, k) * (rows - question.absent)
+        else:
+            found[here] = integrated_gradients(
+                path, rows, int(j), int(k), question.absent, n_steps=steps
+            )[0]
+    return found
+
+
+def slope(path: Any, rows: np.ndarray, j: int, k: int) -> np.ndarray:
+    """The gradient (n, d) of the margin between clusters j and k."""
+    x = path.tensor(rows).requires_grad_()
+    scores = path.scores(x)
+    (found,) = torch.autograd.grad((scores[:, j] - scores[:, k]).sum(), x)
+    return found.numpy().astype(float)
+
+
+def torch_path(model: Centres) -> Any:
+    """A network by its weights as `tell.contract.EncodedInput` shows it: rows in, scores out."""
+    if not isinstance(model, Network):
+        raise TypeError("gradients need a model behind an encoder")
+    layers = [(torch.tensor(w), torch.tensor(b)) for w, b in model.layers]
+    centers = torch.tensor(model.centers, dtype=torch.float32)
+
+    def scores(z: torch.Tensor) -> torch.Tensor:
+        for i, (weight, bias) in enumerate(layers):
+            z = (torch.relu(z) if i else z) @ weight.T + bias
+        return 2 * torch.nn.functional.normalize(z, dim=1) @ centers.T - 2  # eq. 12
+
+    return SimpleNamespace(tensor=lambda X: torch.tensor(X, dtype=torch.float32), scores=scores)
+
+
 def chance(question: Question) -> np.ndarray:
     """Noise: what an explanation that knows nothing gets."""
     seed = int(abs(question.model.centers).sum() * 1e6) % 2**32
@@ -170,3 +222,17 @@ EXPLAINERS = {
     "IMM/ExKMC tree": cost_tree,
     "chance": chance,
 }
+#: Behind an encoder columns do not reach the centres linearly: no exact split, and no NEON.
+DEEP_EXPLAINERS = {
+    "ours, integrated gradients": gradients,
+    "one gradient": one_gradient,
+    "permutation": permutation,
+    "CART": cart,
+    "IMM/ExKMC tree": cost_tree,
+    "chance": chance,
+}
+
+
+def explainers_for(model: Centres) -> dict[str, Any]:
+    """Those that can answer for a model."""
+    return DEEP_EXPLAINERS if isinstance(model, Network) else EXPLAINERS

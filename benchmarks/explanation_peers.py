@@ -1,8 +1,8 @@
-"""Explanations by SHAP and LIME, and trees by ExKMC's own program, for benchmarks/explanations.py.
+"""Explanations by SHAP, LIME and CLASSIX, and ExKMC's trees, for benchmarks/explanations.py.
 
 Their packages do not go together with this project's: make an environment of their own,
 
-    python -m venv peers && peers/bin/pip install shap lime ExKMC
+    python -m venv peers && peers/bin/pip install shap lime ExKMC classixclustering
     python benchmarks/explanations.py --peers peers/bin/python
 
 which starts this file itself. What is not installed there is left out and named. ExKMC 0.0.3 as it
@@ -11,7 +11,9 @@ is packaged builds on Python 3.10 and older; on 3.11 its C file must be made ane
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import io
 import json
 import sys
 import time
@@ -23,7 +25,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from explanation_sets import Centres
+from explanation_sets import from_arrays
 
 #: Evaluations of the model that KernelSHAP may ask for per row.
 SAMPLES = 2048
@@ -33,7 +35,7 @@ class Job:
     """Rows (n, d) to explain, the cluster of each, and what is known of the model."""
 
     def __init__(self, given: Any, name: str) -> None:
-        self.model = Centres(given[f"{name} centers"], str(given["geometry"]))
+        self.model = from_arrays(given, f"{name} ")
         self.rows, self.clusters = given[f"{name} rows"], given[f"{name} clusters"]
         self.X, self.absent = given["X"], given["absent"]
 
@@ -114,27 +116,99 @@ EXPLAINERS = {"KernelSHAP": kernel_shap, "TreeSHAP": tree_shap, "LIME": lime}
 PACKAGES = {"KernelSHAP": "shap", "TreeSHAP": "shap", "LIME": "lime"}
 
 
-def main(source: str, target: str) -> None:
-    """Explain what stands in one file, and write another."""
-    given = np.load(source)
+def classix(given: Any) -> dict[str, Any]:
+    """CLASSIX's clusters, its groups, and what it prints of why two rows are together.
+
+    Its radius is the one of a grid that gives a number of larger clusters nearest to k.
+    """
+    import classix
+
+    seen, k = given["seen"], int(given["k"])
+    least = max(2, len(seen) // 50)
+    tried = []
+    for radius in np.arange(0.05, 1.01, 0.05):
+        model = classix.CLASSIX(radius=float(radius), minPts=least, verbose=0)
+        model.fit(seen)
+        sizes = np.bincount(np.unique(model.labels_, return_inverse=True)[1])
+        kept = sizes[sizes >= least]
+        smallest = int(kept.min()) if len(kept) else 0
+        tried.append((abs(len(kept) - k), -smallest, float(radius), len(kept), model))
+    _, _, radius, clusters, model = min(tried, key=lambda one: one[:3])
+    labels, groups = np.asarray(model.labels_), np.asarray(model.groups_)
+    words, paths, began = [], [], time.perf_counter()
+    asked = np.random.default_rng(0).permutation(len(seen))[:24]
+    for i in asked:
+        together = np.flatnonzero(labels == labels[i])
+        text = printed(lambda i=i, j=together[-1]: model.explain(seen, int(i), int(j)))
+        words.append(len(text.split()))
+        paths.append(text.count("<->") + 1)
+    return {
+        "radius": radius,
+        "clusters": clusters,
+        "labels": labels,
+        "said": np.asarray(model.predict(given["unseen"])),
+        "groups": np.array([seen[groups == g].mean(axis=0) for g in np.unique(groups)]),
+        "group clusters": np.array([labels[groups == g][0] for g in np.unique(groups)]),
+        "seconds": (time.perf_counter() - began) / len(asked),
+        "words": float(np.mean(words)),
+        "path": float(np.mean(paths)),
+        "version": importlib.metadata.version("classixclustering"),
+    }
+
+
+def printed(say: Callable[[], object]) -> str:
+    """What a function prints."""
+    target = io.StringIO()
+    with contextlib.redirect_stdout(target):
+        say()
+    return target.getvalue()
+
+
+def explanations(given: Any, jobs: tuple[str, ...], notes: dict[str, Any]) -> dict[str, Any]:
+    """Amounts by every explainer that is installed, and the seconds that it took."""
     found: dict[str, Any] = {}
+    for name, explain in EXPLAINERS.items():
+        if PACKAGES[name] in notes["left_out"]:
+            continue
+        for job in jobs:
+            began = time.perf_counter()
+            found[f"{job} {name}"] = explain(Job(given, job))
+            found[f"{job} {name} seconds"] = time.perf_counter() - began
+    return found
+
+
+def trees(given: Any) -> dict[str, np.ndarray]:
+    """The clusters by ExKMC's trees: for centres among the rows themselves."""
+    if str(given["main geometry"]) != "euclidean":
+        return {}
+    return {
+        f"tree {leaves}": exkmc(given["X"], given["main centers"], leaves)
+        for leaves in given["leaves"].tolist()
+    }
+
+
+def installed() -> dict[str, Any]:
+    """Versions of what is there, and what is not."""
     notes: dict[str, Any] = {"versions": {}, "left_out": {}}
     for package in ("shap", "lime", "ExKMC", "scikit-learn", "numpy"):
         try:
             notes["versions"][package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             notes["left_out"][package] = "not installed"
+    return notes
+
+
+def main(job: str, source: str, target: str) -> None:
+    """Do a job ("explain", "time" or "classix") with what stands in one file; write another."""
+    given, notes = np.load(source), installed()
     warnings.simplefilter("ignore")
-    for name, explain in EXPLAINERS.items():
-        if PACKAGES[name] in notes["left_out"]:
-            continue
-        for job in ("main", "again"):
-            began = time.perf_counter()
-            found[f"{job} {name}"] = explain(Job(given, job))
-            found[f"{job} {name} seconds"] = time.perf_counter() - began
-    if "ExKMC" not in notes["left_out"] and str(given["geometry"]) == "euclidean":
-        for n_leaves in given["leaves"].tolist():
-            found[f"tree {n_leaves}"] = exkmc(given["X"], given["main centers"], n_leaves)
+    if job == "classix":
+        found = classix(given)
+    else:
+        both = job == "explain" and "again rows" in given
+        found = explanations(given, ("main", "again") if both else ("main",), notes)
+        if job == "explain" and "ExKMC" not in notes["left_out"]:
+            found |= trees(given)
     np.savez(target, notes=json.dumps(notes), **found)
 
 

@@ -14,20 +14,28 @@ CHANCE = "chance"
 
 
 def tables(found: dict[str, Any], table: Table) -> str:
-    """All tables under each other."""
-    sets = found["results"]["sets"]
+    """All tables under each other; parts that were not measured are left out."""
+    results = found["results"]
+    every = {name: part for name, part in results.items() if "explainers" in part}
+    sets = {name: one for name, one in every.items() if not one.get("deep")}
+    behind = {name: one for name, one in every.items() if one.get("deep")}
     parts = [
-        recovery(sets, table),
+        recovery(sets, results.get("decoys"), table),
         curves(sets, table),
+        replacement(sets, table),
         others(sets, table),
-        speed(found, table),
+        deep(behind, table) if behind else [],
+        speed(results, table) if "timing" in results else [],
         gates(sets, table),
+        idc(results["IDC"], table) if "IDC" in results else [],
         trees(sets, table),
         reader(sets, table),
-        members(found["results"]["members"]),
-        [made(found)],
+        classix(results["CLASSIX"], sets, table) if results.get("CLASSIX") else [],
+        trust(results["trust"], table) if "trust" in results else [],
+        members(results["members"]),
+        [made(found, every)],
     ]
-    return "\n".join(line for part in parts for line in [*part, ""]).rstrip()
+    return "\n".join(line for part in parts if part for line in [*part, ""]).rstrip()
 
 
 def cell(entry: dict[str, float], digits: int = 2) -> str:
@@ -43,7 +51,7 @@ def names(sets: dict[str, Any]) -> list[str]:
     return [*kept, CHANCE]
 
 
-def recovery(sets: dict[str, Any], table: Table) -> list[str]:
+def recovery(sets: dict[str, Any], many: dict[str, Any] | None, table: Table) -> list[str]:
     """Planted columns against noise."""
     rows = []
     for name in names(sets):
@@ -62,8 +70,24 @@ def recovery(sets: dict[str, Any], table: Table) -> list[str]:
         "",
         *table([*header, "a decoy first"], rows),
         "",
-        f"The clusters are the planted groups to an adjusted Rand index of {aligned}.",
+        f"The clusters are the planted groups to an adjusted Rand index of {aligned}."
+        + (f" {over_many(many)}" if many else ""),
     ]
+
+
+def over_many(many: dict[str, Any]) -> str:
+    """How often a decoy is first, over many sets."""
+    first, wrong = (share(many[what], 1) for what in ("named_first", "decoy"))
+    return (
+        f"Over all {many['rows']:,} rows of {many['sets']} sets with decoys ours names a planted "
+        f"column first in {first}, a decoy in {wrong}; in {100 * many['standing_out']:.0f} % of "
+        "these the row's decoy lies farther on the cluster's side than the column it follows."
+    )
+
+
+def share(entry: dict[str, float], digits: int = 0) -> str:
+    """A share and half of its confidence interval, in percent."""
+    return f"{100 * entry['mean']:.{digits}f} ± {100 * entry['half']:.{digits}f} %"
 
 
 def curves(sets: dict[str, Any], table: Table) -> list[str]:
@@ -97,6 +121,30 @@ def against_kernel(sets: dict[str, Any], table: Table) -> list[str]:
     ]
 
 
+def replacement(sets: dict[str, Any], table: Table) -> list[str]:
+    """Ours about the middle against the split from the mean row, by what columns are replaced by.
+
+    Sparse rows start at 0 by default and have no middle to speak of.
+    """
+    kept = {name: one for name, one in sets.items() if name != "texts" and "replacement" in one}
+    if not kept:
+        return []
+    kinds = next(iter(kept.values()))["replacement"]
+    rows = []
+    for who in ("from the mean row", "KernelSHAP"):
+        for what in kinds:
+            cells = [one["replacement"][what].get(f"against {who}") for one in kept.values()]
+            rows.append([who, what, *(signed(cell) if cell else "–" for cell in cells)])
+    return [
+        "### Deletion once more: what takes the place of a column?",
+        "",
+        "Area of the split about the middle, the default, less that of another, on the same rows "
+        "(below 0 the default is better; bold where the 95 % interval leaves 0 out):",
+        "",
+        *table(["less", "replaced by", *kept], rows),
+    ]
+
+
 def signed(entry: dict[str, float]) -> str:
     text = f"{entry['mean']:+.2f} ± {entry['half']:.2f}".replace("-", "−")
     return f"**{text}**" if abs(entry["mean"]) > entry["half"] else text
@@ -124,26 +172,144 @@ def others(sets: dict[str, Any], table: Table) -> list[str]:
     ]
 
 
-def speed(found: dict[str, Any], table: Table) -> list[str]:
-    """Time per row, and how many times KernelSHAP's."""
-    sets = found["results"]["sets"]
-    kernel = {
-        which: one["explainers"].get("KernelSHAP", {}).get("seconds_per_row")
-        for which, one in sets.items()
-    }
+def deep(sets: dict[str, Any], table: Table) -> list[str]:
+    """Explainers behind an encoder: all measures of one set under those of the other."""
     rows = []
-    for name in names(sets):
-        times = {which: one["explainers"][name]["seconds_per_row"] for which, one in sets.items()}
-        ratios = [kernel[which] / times[which] for which in times if kernel[which]]
-        middle = 1e3 * statistics.median(times.values())
-        ends = [f"{float(f'{end(ratios):.2g}'):,.0f}" for end in (min, max)] if ratios else []
-        ratio = f"{' to '.join(ends)} times" if ratios and name != "KernelSHAP" else "–"
-        rows.append([name, f"{middle:.3f} ms", ratio])
-    busy = "" if found["settings"]["idle"] else " (other programs ran on the machine meanwhile)"
-    return [
-        f"### Time per row: median over the sets{busy}",
+    for which, one in sets.items():
+        for name in names({which: one}):
+            entry = one["explainers"][name]
+            against = entry.get("deletion_against_kernelshap") if name != "KernelSHAP" else None
+            cells = [cell(entry[what]) for what in ("deletion", "insertion", "infidelity")]
+            cells.append(cell(entry["sensitivity"]))
+            size = f"{entry['size']['mean']:.0f}"
+            rows.append(
+                [which, name, cells[0], signed(against) if against else "–", *cells[1:], size]
+            )
+    header = ["set", "explainer", "deletion", "less KernelSHAP's", "insertion", "infidelity"]
+    lines = [
+        "### Behind an encoder",
         "",
-        *table(["explainer", "per row", "faster than KernelSHAP"], rows),
+        *table([*header, "max-sensitivity", "size"], rows),
+        "",
+    ]
+    for which, one in sets.items():
+        found = one["directions"]
+        said, drawn = ([100 * value for value in found[key]] for key in ("explained", "redrawn"))
+        lines.append(
+            f"{which}: the amounts of all directions miss the margin by at most "
+            f"{found['rest']:.0e}; the three strongest carry "
+            f"{100 * found['three_strongest']:.0f} % of it. A linear function of the columns says "
+            f"{min(said):.0f} to {max(said):.0f} % of a direction, and of the changes that the "
+            f"decoder draws along it the encoder finds {min(drawn):.0f} to {max(drawn):.0f} % "
+            f"again. Integrated gradients miss what they should sum to by "
+            f"{100 * found['gradients_off']:.1g} % (median). The clusters are the digits to "
+            f"{100 * found['accuracy']:.0f} %."
+        )
+    return lines
+
+
+def speed(results: dict[str, Any], table: Table) -> list[str]:
+    """Time per row, and how many times KernelSHAP's."""
+    timing = results["timing"]
+    rows = []
+    for which, some in timing["sets"].items():
+        kernel = some.get("KernelSHAP")
+        ours = next(iter(some))
+        ratio = f"{float(f'{kernel / some[ours]:.2g}'):,.0f} times" if kernel else "–"
+        shown = [some.get(name) for name in (ours, "KernelSHAP", "TreeSHAP", "LIME")]
+        rows.append([which, *(f"{1e3 * s:.3g} ms" if s else "–" for s in shown), ratio])
+    busy = "" if timing["idle"] else " (other programs ran on the machine meanwhile)"
+    header = ["set", "ours", "KernelSHAP", "TreeSHAP", "LIME", "ours faster than KernelSHAP"]
+    note = "The forest that TreeSHAP explains, and LIME's look at the data, are shared by the rows."
+    return [f"### Time per row{busy}", "", *table(header, rows), "", note]
+
+
+def idc(found: dict[str, Any], table: Table) -> list[str]:
+    """Ours beside the figures of IDC's notebook."""
+    book, program = found["notebook"], found["program"]
+    none = ["–"] * 5
+    rows = [["IDC, its notebook", f"{100 * book['accuracy']:.1f} %", f"{book['gates']:.1f}", *none]]
+    for kind, one in found["gates"].items():
+        rows.append(
+            [
+                f"ours, {kind}",
+                f"{100 * found['accuracy_greedy']:.1f} %",
+                f"{one['open']:.1f}",
+                f"{100 * one['generalizability']:.1f} %",
+                f"{100 * one['generalizability_digits']:.1f} %",
+                f"{one['diversity']:.1f}",
+                f"{one['uniqueness']:.2f}",
+                "–" if one["faithfulness"] is None else f"{one['faithfulness']:.2f}",
+            ]
+        )
+    hours = program["pretraining_epochs"] * program["seconds_first_epoch"] / 3600
+    header = ["gates", "accuracy of the clusters", "open gates per row", "generalizability"]
+    header += ["of the true digits", "diversity", "uniqueness", "faithfulness"]
+    return [
+        "### MNIST-10K: beside Interpretable Deep Clustering",
+        "",
+        *table(header, rows),
+        "",
+        f"{found['rows']:,} of the 10,000 rows, half of them to learn from. The accuracy is "
+        "counted as IDC's program counts it, for one seed each. That program was started here, on "
+        f"the processor: its first epoch took {program['seconds_first_epoch']:.0f} s beside other "
+        f"programs, its {program['pretraining_epochs']} epochs of pretraining alone would take "
+        f"{hours:.0f} hours, so that it was not run to its end. Its notebook prints no other "
+        "figure of explanations.",
+    ]
+
+
+def classix(found: dict[str, Any], sets: dict[str, Any], table: Table) -> list[str]:
+    """What CLASSIX says of its own clusters."""
+    rows = []
+    for which, one in found.items():
+        truth = "–" if one["agreement"] is None else f"{one['agreement']:.2f}"
+        rows.append(
+            [
+                which,
+                f"{one['clusters']} ({sets[which]['clusters']})",
+                truth,
+                str(one["groups"]),
+                cell(one["reader"]),
+                f"{one['reader']['words']:,.0f}",
+                f"{one['words']:.0f}",
+                f"{one['path']:.1f}",
+                f"{1e3 * one['seconds_per_row']:.0f} ms",
+            ]
+        )
+    header = ["set", "clusters (known)", "agreement with the known groups", "groups", "reader"]
+    header += ["words read", "words per answer", "groups on a path", "per answer"]
+    version = next(iter(found.values()))["version"]
+    return [
+        "### CLASSIX: groups and paths instead of columns",
+        "",
+        *table(header, rows),
+        "",
+        f"classixclustering {version}, with the radius of a grid whose number of clusters with at "
+        "least 2 % of the rows comes nearest to the known one; agreement is the adjusted Rand "
+        "index. The reader gets the centre of every group and says which group a row is nearest "
+        "to; an answer is what `explain(i, j)` prints of why two rows are together. It names no "
+        "columns: recovery, deletion, infidelity, sensitivity and size do not apply.",
+    ]
+
+
+def trust(found: dict[str, Any], table: Table) -> list[str]:
+    """Numbers of the report on rows with clusters, and on the same rows shuffled."""
+    rows = []
+    for what, one in found.items():
+        ends = [
+            f"{min(one[kind].values()):.2f} to {max(one[kind].values()):.2f}".replace("-", "−")
+            for kind in ("real", "shuffled")
+        ]
+        rows.append([what, *ends, f"{one['auc']:.2f}"])
+    which = ", ".join(next(iter(found.values()))["real"])
+    return [
+        "### Trust: which numbers tell clusters from shuffled columns?",
+        "",
+        *table(["number", "as the rows are", "every column shuffled", "AUC"], rows),
+        "",
+        f"Sets: {which}; up to 600 rows of each, every set shuffled twice. 0.5 is what a number "
+        "gets that says nothing.",
     ]
 
 
@@ -221,15 +387,16 @@ def members(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def made(found: dict[str, Any]) -> str:
+def made(found: dict[str, Any], sets: dict[str, Any]) -> str:
     """How the numbers came about."""
     settings = found["settings"]
-    peers = settings["peers"].get("versions", {})
+    peers: dict[str, str] = {}
+    for one in sets.values():
+        peers |= one["peers"].get("versions", {})
     text = ", ".join(f"{name} {version}" for name, version in peers.items())
-    seconds = f"{found['seconds']:.0f}"
     return (
         f"{settings['rows']} rows per set, seed {settings['seed']}; ± is half of a 95 % confidence "
-        f"interval over rows (clusters in the reader's test). One thread, {seconds} s in all. "
+        f"interval over rows (clusters in the reader's test). One thread. "
         + (f"Peers: {text}. " if text else "")
         + "Every number is from `benchmarks/results/explanations.json`, written here by "
         "`python benchmarks/summary.py`."

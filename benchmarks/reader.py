@@ -107,12 +107,33 @@ def printed_members(facts: Explanation, j: int, n: int = 3) -> str:
     return "\n".join(lines)
 
 
+def printed_groups(
+    groups: np.ndarray, clusters: np.ndarray, names: list[str]
+) -> Callable[[int], str]:
+    """The groups that a cluster and the others are made of (CLASSIX), with four digits."""
+
+    def text(j: int) -> str:
+        lines = []
+        for group, cluster in zip(groups, clusters, strict=True):
+            cells = "; ".join(f"{n} = {v:.4g}" for n, v in zip(names, group, strict=True))
+            lines.append(f"{'member' if cluster == j else 'other'}: {cells}")
+        return "\n".join(lines)
+
+    return text
+
+
+def split_rows(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the rows that a model sees, and of those it does not."""
+    order = np.random.default_rng(seed).permutation(len(case.X))
+    unseen = order[: min(UNSEEN, len(order) // 3)]
+    return np.setdiff1d(order, unseen), unseen
+
+
 def reader_test(case: Case, seed: int) -> dict[str, Any]:
     """Balanced accuracy of a reader by kind of explanation, over the clusters of one set."""
     random = np.random.default_rng(seed)
-    order = random.permutation(len(case.X))
-    unseen = order[: min(UNSEEN, len(order) // 3)]
-    seen = np.setdiff1d(order, unseen)
+    random.permutation(len(case.X))  # the columns by chance are drawn after the rows
+    seen, unseen = split_rows(case, seed)
     model = TELL(case.k, geometry=case.geometry, n_init=5, random_state=seed).fit(case.X[seen])
     facts = explain(
         model, case.X[seen], feature_names=case.names, map_method=None, random_state=seed
@@ -133,11 +154,11 @@ def reader_test(case: Case, seed: int) -> dict[str, Any]:
         ),
     }
     return {"unseen": len(unseen)} | {
-        kind: _scored(answer, rows, truth) for kind, answer in kinds.items()
+        kind: scored(answer, rows, truth) for kind, answer in kinds.items()
     }
 
 
-def _scored(
+def scored(
     answer: Callable[[int], tuple[Reader, str]], rows: dict[str, np.ndarray], truth: np.ndarray
 ) -> dict[str, float]:
     """Mean over the clusters that unseen rows belong to, and the length of what was read."""

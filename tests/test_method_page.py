@@ -22,6 +22,6 @@ def test_the_line_that_an_equation_became_exists(cells: list[str]) -> None:
 
 
 def test_the_page_shows_figures_that_exist() -> None:
-    for name in ("method-layer", "method-normalisation"):
+    for name in ("method-layer", "method-normalisation", "method-parts"):
         assert f"figures/{name}.svg" in PAGE
         assert (ROOT / "docs" / "figures" / f"{name}.svg").exists()

@@ -1,4 +1,6 @@
-"""Draw docs/figures/method-layer.svg and method-normalisation.svg with the real layer.
+"""Draw docs/figures/method-layer.svg, method-normalisation.svg and method-parts.svg.
+
+With the real layer.
 
 Run it from anywhere: `python docs/figures/method.py`.
 """
@@ -14,8 +16,10 @@ import torch
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from sklearn.datasets import load_digits
 
-from tell import TELL, ClusterLayer
+from tell import TELL, ClusterLayer, explain
+from tell.explanations.layer_walk import walk
 from tell.explanations.palette import cluster_colors
 
 HERE = Path(__file__).parent
@@ -23,6 +27,8 @@ K = 3
 COLORS = cluster_colors(K)
 QUIET = "#7b8794"
 STEPS = 40
+#: The digit of method-parts.svg: a 5 between a 9 and a 3.
+ROW = 5
 
 
 def rows(n: int = 60, noise: float = 0.33) -> torch.Tensor:
@@ -137,8 +143,71 @@ def _turned(degrees: np.ndarray) -> np.ndarray:
     return (degrees + 90) % 360 - 90
 
 
+def parts() -> plt.Figure:
+    """Section 3.3 and figure 4 of the paper: one digit on its way through a fitted layer."""
+    data = load_digits()
+    X = data.data / 16
+    model = TELL(10, random_state=0).fit(X)
+    facts = explain(model, X, rows=[ROW], shape=(8, 8), map_method=None, quality=False)
+    (point,) = facts.points
+    found = walk(point, facts.clusters, on_sphere=True)
+    colors = cluster_colors(10)
+    titles = (
+        "$W_j^\\top x + b_j$",
+        "$2 - W_j^\\top x$",
+        "attention",
+        "$I_j$",
+        "$I_j\\,(2 - W_j^\\top x)$",
+    )
+    figure, axes = plt.subplots(
+        11, 7, figsize=(10.5, 6.4), width_ratios=[1.1, 0.5, 1.4, 1.4, 1.4, 0.8, 1.4],
+        height_ratios=[0.9] + [1] * 10, layout="constrained",
+    )  # fmt: skip
+    for ax in axes.flat:
+        ax.axis("off")
+    heads = ("Input: $x$", "Weight", *titles)
+    for ax, head in zip(axes[0], heads, strict=True):
+        ax.text(0.5, 0.1, head, ha="center", fontsize=10)
+    axes[0, 2].text(0.5, 0.95, "the layer", ha="center", fontsize=9, color=QUIET)
+    axes[0, 3].text(0.5, 0.95, "dissimilarity", ha="center", fontsize=9, color=QUIET)
+    axes[0, 4].text(
+        0.5, 0.95, f"τ = {point.attention_temperature:.2f}", ha="center", fontsize=9, color=QUIET
+    )
+    axes[0, 5].text(0.5, 0.95, "activation", ha="center", fontsize=9, color=QUIET)
+    axes[0, 6].text(0.5, 0.95, "loss", ha="center", fontsize=9, color=QUIET)
+    place = figure.add_subplot(axes[0, 0].get_gridspec()[4:7, 0])
+    place.imshow(X[ROW].reshape(8, 8), cmap="gray_r")
+    place.axis("off")
+    place.set_title(f"row {ROW}, β = {found.beta:.0f}", fontsize=9, color=QUIET)
+    most = (
+        max(abs(line.score) for line in found.lines),
+        max(line.dissimilarity for line in found.lines),
+    )
+    for line, row in zip(found.lines, axes[1:], strict=True):
+        row[1].imshow(facts.clusters[line.cluster].picture.reshape(8, 8), cmap="gray_r")
+        bar(row[2], line.score, most[0], colors[line.cluster])
+        bar(row[3], line.dissimilarity, most[1], colors[line.cluster])
+        bar(row[4], line.attention, 1, colors[line.cluster])
+        row[5].text(0.5, 0.5, f"{line.assignment:.0f}", ha="center", va="center", fontsize=10)
+        bar(row[6], line.assignment * line.dissimilarity, most[1], colors[line.cluster])
+    figure.supxlabel(
+        f"sum of the last column: the loss of this row, {found.loss:.3f}; "
+        f"weighted by the attention instead: {found.soft_loss:.3f}", fontsize=10,
+    )  # fmt: skip
+    return figure
+
+
+def bar(ax: Axes, value: float, most: float, color: str) -> None:
+    """One number as a bar, written beside it."""
+    low = min(0.0, value)
+    ax.barh([0], [value], color=color, height=0.6)
+    ax.axvline(0, color=QUIET, lw=0.6)
+    ax.set(xlim=(-most if low < 0 else -0.02 * most, 1.9 * most), ylim=(-0.6, 0.6))
+    ax.text(1.88 * most, 0, f"{value:.3f}", ha="right", va="center", fontsize=9)
+
+
 def main() -> None:
-    """Draw both figures."""
+    """Draw the figures."""
     plt.rcParams["svg.hashsalt"] = "tell"  # the same picture gives the same file
     x = rows()
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="constrained")
@@ -154,6 +223,7 @@ def main() -> None:
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(HERE / "method-normalisation.svg", metadata={"Date": None})
+    parts().savefig(HERE / "method-parts.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

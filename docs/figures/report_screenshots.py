@@ -41,6 +41,11 @@ REPORTS = {
         {
             "report-digits": ("header.top", "#map"),
             "report-digits-cards": ("#clusters", "#clusters article:nth-of-type(3)"),
+            "report-digits-directions": (
+                "#points article:nth-of-type(2) .directions",
+                "#points article:nth-of-type(2) .directions > li:nth-of-type(3)",
+            ),
+            "report-digits-layer": (".way", "table.walk"),
         },
     ),
     "customers": Report(

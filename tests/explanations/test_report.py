@@ -223,3 +223,28 @@ def test_channels_that_cancel_stay_faint() -> None:
     assert agreeing.min() > 0.9
     grey = heat_strength(np.array([0.0, -2.0, 1.0, 4.0]), (2, 2))
     assert grey.tolist() == [[0, -0.5], [0.25, 1]]
+
+
+def test_trust_is_told_by_what_tells_clusters_from_a_division(
+    wine_facts: Explanation, deep_facts: Explanation
+) -> None:
+    """Exact reasons agree with the model on any rows, so that the number would say nothing."""
+    wine, deep = (
+        render_report(facts).split('id="trust-title"')[1] for facts in (wine_facts, deep_facts)
+    )
+    assert wine_facts.quality is not None
+    stable = wine_facts.quality.stability
+    assert stable is not None
+    assert stable.resampling is not None
+    assert f'<p class="big">{stable.resampling.agreement:.2f}</p>' in wine
+    assert "These clusters come out again." in wine
+    assert "Are the named reasons the real ones?" not in wine
+    assert "Are the named reasons the real ones?" in deep
+    assert "Do they speak about the real model?" not in wine  # all of them do
+
+
+def test_shuffled_columns_do_not_look_trustworthy(wine: Any) -> None:
+    X = np.random.default_rng(0).permuted(wine.values, axis=0)
+    model = TELL(3, standardize=True, random_state=0).fit(X)
+    page = render_report(explain(model, X, map_method=None))
+    assert "these may not be there" in page

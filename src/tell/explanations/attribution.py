@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from tell.exceptions import MissingDependencyError
-from tell.explanations.points import Counterfactual, nearest_in_cell
+from tell.explanations.points import Counterfactual, Strips, nearest_in_cell
 from tell.explanations.view import EncodedInput, Floats, ModelView, Reals, unit
 
 #: Points on the line from the baseline to a row where gradients are taken: for a close look.
 STEPS = 256
 #: Pictures of the decoded way: from the row to the boundary, and on to the other centre.
 PATH_STEPS = 8
+#: Pictures along a direction of the embedding, from small entries to large ones.
+STRIP_STEPS = 7
 
 
 def encoded_reasons(
@@ -84,3 +86,28 @@ def decoded_counterfactual(view: ModelView, x: Reals, k: int) -> Counterfactual:
     drawn = np.asarray(view.model.decode(way), np.float64).reshape(len(way), -1)
     length = float(np.linalg.norm(row)) or 1.0
     return Counterfactual(k, distance, distance / length, (), None, drawn[PATH_STEPS // 2], drawn)
+
+
+def decoded_strips(view: ModelView, row: Floats, ends: Floats) -> Strips | None:
+    """Draw every direction of the embedding from a row (p,), between the entries `ends` (2, p).
+
+    On the sphere the other entries shrink or grow together, so that the length stays one. What was
+    drawn is embedded again: how far the encoder finds the entries that were meant.
+    """
+    if not view.model.can_decode:
+        return None
+    p = len(row)
+    entries = np.linspace(ends[0], ends[1], STRIP_STEPS, axis=1)  # (p, steps)
+    way = np.broadcast_to(row, (p, STRIP_STEPS, p)).copy()
+    for d in range(p):
+        if view.on_sphere:
+            others = np.delete(row, d)
+            left = np.sqrt(np.maximum(1 - entries[d] ** 2, 0) / max(float(others @ others), 1e-12))
+            way[d] *= left[:, None]
+        way[d, :, d] = entries[d]
+    drawn = np.asarray(view.model.decode(way.reshape(-1, p)), np.float64).reshape(
+        len(way) * STRIP_STEPS, -1
+    )
+    again = view.layer_rows(drawn).reshape(p, STRIP_STEPS, p)
+    found = again[np.arange(p), :, np.arange(p)]
+    return Strips(entries, drawn.reshape(p, STRIP_STEPS, -1), found)

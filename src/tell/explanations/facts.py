@@ -44,6 +44,7 @@ from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.terms import Cell, Terms, learn_terms
 from tell.explanations.transparency import ModelFacts, describe_model
 from tell.explanations.view import (
+    EncodedInput,
     Floats,
     Ints,
     ModelView,
@@ -183,8 +184,8 @@ class Explanation:
     def directions(self, row: int) -> tuple[Direction, ...]:
         """The margin of an explained row of a deep model, split over the embedding's directions.
 
-        This first step is exact; what each direction means, by its most active rows and the columns
-        that go along with it, is not, and says how much of it columns can tell.
+        This first step is exact; what each direction means, by its most active rows, the columns
+        that go along with it and what the decoder draws along it, is not, and says how far off.
         """
         from tell.explanations.directions import describe_directions
 
@@ -322,7 +323,9 @@ def explain(
     scores, label_table = _against_labels(found)
     columns = _columns(found, data, fixed)
     from_mean = _check_reference(reference) == "mean"
-    points = _points(view, found, data, clusters, chosen, columns, ids, from_mean)
+    embedded = view.placed(found.sample.X)
+    ends = _ends(view, embedded)
+    points = _points(view, found, data, clusters, chosen, columns, ids, from_mean, ends)
     image = shape is not None
     rejections = None
     if rejecter is not None:
@@ -339,7 +342,7 @@ def explain(
         model=describe_model(view, found),
         clusters=clusters,
         points=points,
-        sample=_sample(view, found, map_method, random_state, visible, profile),
+        sample=_sample(view, found, embedded, map_method, random_state, visible, profile),
         quality=_quality(view, found, data, random_state) if quality else None,
         scores=scores,
         label_table=label_table,
@@ -457,6 +460,7 @@ def _points(
     columns: Columns,
     ids: Sequence[object] | None,
     from_mean: bool,
+    ends: Floats | None,
 ) -> tuple[PointFacts, ...]:
     picked = [(row, found.chosen[row]) for row in chosen] or _default_points(clusters)
     filled = found.chosen_filled | _filled_rows(found)
@@ -481,6 +485,7 @@ def _points(
             is_image=data.shape is not None,
             is_sparse=sparse.issparse(found.sample.X),
             from_mean=from_mean,
+            ends=ends,
         )
         for row, values in picked
     )
@@ -516,11 +521,23 @@ def _default_points(clusters: tuple[ClusterFacts, ...]) -> list[tuple[int, Reals
     return list({one.row: (one.row, one.values) for one in members}.values())
 
 
+def _ends(view: ModelView, Z: Matrix) -> Floats | None:
+    """Where the directions of an embedding (n, p) begin and end, but for its extremes: (2, p)."""
+    if not isinstance(view.path, EncodedInput):
+        return None
+    return np.quantile(np.asarray(Z), (0.02, 0.98), axis=0)
+
+
 def _sample(
-    view: ModelView, found: Scan, method: str | None, seed: int, visible: bool, profile: object
+    view: ModelView,
+    found: Scan,
+    Z: Matrix,
+    method: str | None,
+    seed: int,
+    visible: bool,
+    profile: object,
 ) -> SampleFacts:
     part = found.sample
-    Z = view.placed(part.X)
     places: tuple[Floats | None, Floats | None] = (None, None)
     if method is not None:
         flat, centers = _on_main_axes(Z, view.centers, seed)

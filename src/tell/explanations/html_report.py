@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,12 @@ from tell.exceptions import MissingDependencyError
 from tell.explanations.choice_curves import ChoiceCurve
 from tell.explanations.clusters import ClusterFacts, Member
 from tell.explanations.comparison import Comparison
+from tell.explanations.directions import Direction, describe_directions, learn_meanings
 from tell.explanations.facts import Explanation
+from tell.explanations.layer_walk import Walk, walk
 from tell.explanations.moves import Moves
 from tell.explanations.palette import cluster_colors, ink_on
+from tell.explanations.points import ATTRIBUTED
 from tell.explanations.rejections import share_asked, share_text
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.sheet import Sheet, heat_map, make_sheet
@@ -39,6 +42,8 @@ MAX_LABELS = 50
 MAX_LEVELS = 10
 #: Features of the heat map: those that differ most between the clusters.
 MAX_HEAT = 24
+#: Directions of an embedding that are shown of a row: those that add most to its margin.
+MAX_DIRECTIONS = 5
 #: Rejected rows that are shown: those farthest out.
 MAX_REJECTED = 40
 
@@ -120,6 +125,8 @@ def render_report(
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     colors = cluster_colors(facts.model.n_clusters)
+    directions = _directions(facts)
+    through = _walk(facts)
     return environment.get_template("report.html.j2").render(
         facts=facts,
         title=title or facts.data.name,
@@ -131,7 +138,10 @@ def render_report(
         clear_share=float(np.mean(facts.sample.clearness >= BORDERLINE)),
         colors=colors,
         inks=[ink_on(color) for color in colors],
-        figures=_figure_sheet(facts),
+        figures=_figure_sheet(facts, directions),
+        directions=directions,
+        walk=through,
+        walked=_walked_strips(through) if facts.data.shape is None else {},
         hover=_hover_sheet(facts),
         heat=_heat_maps(facts),
         rules=_rules(facts),
@@ -284,7 +294,37 @@ def _hover_sheet(facts: Explanation) -> Sheet | None:
     return make_sheet(rows, facts.data.shape)
 
 
-def _figure_sheet(facts: Explanation) -> Sheet | None:
+def _directions(facts: Explanation) -> dict[int, tuple[Direction, ...]]:
+    """By explained row of a deep model the directions that add most to its margin."""
+    rows = [p.row for p in facts.points if p.method == ATTRIBUTED and p.cluster != p.runner_up]
+    if not rows:
+        return {}
+    meanings = learn_meanings(facts)
+    return {row: describe_directions(facts, row, meanings)[:MAX_DIRECTIONS] for row in rows}
+
+
+def _walk(facts: Explanation) -> Walk | None:
+    """The explained row whose attention is least on one centre, on its way through the layer."""
+    if not facts.points or facts.model.n_clusters == 1:
+        return None
+    least = min(facts.points, key=lambda point: float(point.attention.max()))
+    return walk(least, facts.clusters, on_sphere=facts.model.geometry == "sphere")
+
+
+def _walked_strips(through: Walk | None) -> dict[str, str]:
+    """The row, and the weights of every centre below each other, as coloured strips."""
+    if through is None:
+        return {}
+    m = len(through.features)
+    return {
+        "x": heat_map(through.x, (1, m)),
+        "W": heat_map(through.weights.ravel(), (len(through.lines), m)),
+    }
+
+
+def _figure_sheet(
+    facts: Explanation, directions: Mapping[int, tuple[Direction, ...]]
+) -> Sheet | None:
     """Centres, noteworthy members and chosen points, larger than on the map."""
     if facts.data.shape is None:
         return None
@@ -302,6 +342,12 @@ def _figure_sheet(facts: Explanation) -> Sheet | None:
             rows["reached", point.row] = found.boundary
         if found is not None and found.path is not None:
             rows |= {("path", point.row, i): step for i, step in enumerate(found.path)}
+    place = {int(row): i for i, row in enumerate(facts.sample.rows)}
+    for row, some in directions.items():
+        for way in some:
+            rows |= {("row", n): facts.sample.values[place[n]] for n in (*way.most, *way.least)}
+            for i, step in enumerate(() if way.strip is None else way.strip):
+                rows["strip", row, way.index, i] = step
     return make_sheet(rows, facts.data.shape)
 
 

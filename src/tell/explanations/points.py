@@ -79,6 +79,22 @@ class Counterfactual:
 
 
 @dataclass(frozen=True, eq=False)
+class Strips:
+    """What the decoder draws where one entry of a row's embedding changes and the others follow.
+
+    Attributes
+    ----------
+    entries : (p, steps) the entry at every step, from the small ones of sampled rows to the large
+    rows : (p, steps, d) as the decoder draws them, in the data's own units
+    found : (p, steps) the entry that the encoder gives what was drawn
+    """
+
+    entries: Floats
+    rows: Floats
+    found: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class PointFacts:
     """One row: assignment as attention over centres, exact reasons, and the way out.
 
@@ -99,8 +115,10 @@ class PointFacts:
         there, which they do behind an encoder; else 0
     completeness_error : |margin − baseline_margin − sum of the contributions|
     rejection : why it belongs to no cluster, where it was asked for and does not
-    embedding : (p,) the row behind an encoder, whose directions split the margin exactly
-        (`Explanation.directions`); None without one
+    layer_row : (p,) the row as the layer compares it with its centres: embedded, scaled, at unit
+        length, as the model has it
+    strips : what the decoder draws along the directions of an embedding, from this row
+        (`Explanation.directions`); None without a decoder
     """
 
     row: int
@@ -123,8 +141,9 @@ class PointFacts:
     completeness_error: float
     counterfactual: Counterfactual | None
     summary: str
+    layer_row: Floats = field(metadata={"json": False})
     rejection: Rejection | None = None
-    embedding: Floats | None = field(default=None, metadata={"json": False})
+    strips: Strips | None = field(default=None, metadata={"json": False})
 
 
 def margin_contributions(
@@ -277,6 +296,7 @@ def describe_point(
     is_image: bool = False,
     is_sparse: bool = False,
     from_mean: bool = False,
+    ends: Floats | None = None,
 ) -> PointFacts:
     """All facts of one row (d,).
 
@@ -285,20 +305,23 @@ def describe_point(
     change, and how, and `members` the most typical row of each cluster. `called` is what people
     call the row, `given` its cluster where that was given, and `filled` (d,) marks values that
     stand for a gap. A row of a matrix that `is_sparse` has no reasons in columns where it is 0.
-    With `from_mean` the reasons of a model without an encoder start at the baseline too.
+    With `from_mean` the reasons of a model without an encoder start at the baseline too. `ends`
+    (2, p) are the entries between which the directions of an embedding are drawn.
     """
     terms = columns.terms
     own = None if given is None else np.array([given])
     placed = assign(view, Block(x[None], None, np.array([row]), own)).relative_to(reach)
     j, k = int(placed.labels[0]), int(placed.runner_up[0])
-    squared = view.squared_distances(view.layer_rows(x[None]))[0]
+    layer_row = view.layer_rows(x[None])[0]
+    squared = view.squared_distances(layer_row[None])[0]
     target = nearest_other(view, squared, j, default=k)
-    margin, rest, method = float(placed.margin[0]), 0.0, EXACT
+    margin, rest, method, strips = float(placed.margin[0]), 0.0, EXACT, None
     if isinstance(view.path, EncodedInput):
-        from tell.explanations.attribution import encoded_reasons
+        from tell.explanations.attribution import decoded_strips, encoded_reasons
 
         method = ATTRIBUTED
         amounts, rest, found = encoded_reasons(view, view.path, x, j, k, target, baseline)
+        strips = None if ends is None else decoded_strips(view, layer_row, ends)
     else:
         start = baseline if from_mean and not (is_sparse and view.on_sphere) else None
         amounts, rest, found = affine_reasons(
@@ -331,7 +354,8 @@ def describe_point(
         completeness_error=abs(margin - rest - total),
         counterfactual=found,
         summary=_summary(view, called or f"Row {row}", j, k, clearness, reasons, found, is_image),
-        embedding=view.layer_rows(x[None])[0] if method == ATTRIBUTED else None,
+        layer_row=layer_row,
+        strips=strips,
     )
 
 
