@@ -25,7 +25,14 @@ from tell.choosing.choice import FIRST_RANGE, choose_rows
 from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
 from tell.core.assignment import Rows, assign, exact_distances, nearest
 from tell.core.batchwise import fit_batchwise
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, fit_centers
+from tell.core.engine import (
+    ENOUGH,
+    FIRST_ROWS_PER_CLUSTER,
+    FIRST_SAMPLE,
+    Fit,
+    fit_centers,
+    sample_rows,
+)
 from tell.core.engine import Run as EngineRun
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, assign_live, grown, state_of, stream_state
@@ -142,8 +149,9 @@ class TELL(
         in memory already.
     passes : int or "auto", default="auto"
         Most steps on all rows after the sample's, until one lowers the loss by less than `tol`.
-        "auto" takes them where they cost little, where a step promises more than ten times `tol`,
-        and with `workers`. What the next step promises is measured: `bound` in `history_`.
+        "auto" takes one of rows in memory, more where they cost little, where a step promises more
+        than ten times `tol`, and with `workers`. What the next step promises is measured: `bound`
+        in `history_`.
     workers : int, "torchrun" or None, default=None
         Processes that read the rows and take steps on all of them, on Ray; "torchrun": the ranks of
         the process group. The centres do not depend on how many there are. Rows in memory need
@@ -348,11 +356,12 @@ class TELL(
     def _most_rows(self, source: Source) -> int:
         """Rows that may be in memory at a time, with all that is computed for them."""
         per_row = source.row_bytes + NUMBERS_PER_ROW * source.dtype.itemsize + LABEL_BYTES
-        return most_rows(as_bytes(self.memory), per_row, self._descended)
+        limit = as_bytes(self.memory)
+        return most_rows(limit, per_row, sample_rows(limit // per_row, self._planned, self.tol))
 
     @property
     def _descended(self) -> int:
-        """Rows of the largest sample that steps are taken on."""
+        """Rows of the sample that workers are asked for."""
         return math.ceil(self._planned / (ENOUGH * self.tol)) if self.tol else 1 << 62
 
     @property
