@@ -15,6 +15,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -58,14 +59,17 @@ def limits(rounds: int) -> dict[str, float]:
     }
 
 
-def measure(n: int, d: int, k: int, rounds: int) -> dict[str, float]:
-    """Return seconds of a pass and of a fit, and the memory of the fit; in a process of its own."""
+def measure(file: str, k: int, rounds: int) -> dict[str, float]:
+    """Return seconds of a pass and of a fit, and the memory of the fit beside its rows.
+
+    In a process of its own that reads its rows from a file: making them would take more memory.
+    """
     import torch
 
     from tell import TELL
     from tell.core.assignment import DenseRows, assign
 
-    X = planted(Case(n, d, k), "sphere")
+    X = np.load(file)
     TELL(k, n_init=1, random_state=0).fit(X[: max(4096, 2 * k)])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times, model = [], None
@@ -79,7 +83,7 @@ def measure(n: int, d: int, k: int, rounds: int) -> dict[str, float]:
     return {
         "fit": statistics.median(times),
         "pass": best(lambda: assign(rows, centers, "sphere"), rounds),
-        "bytes_per_row": 1024 * (peak - before) / n,
+        "bytes_per_row": 1024 * (peak - before) / len(X),
     }
 
 
@@ -95,6 +99,16 @@ def exponent(sizes: list[int], times: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
+def apart(shape: dict[str, int], rounds: int) -> dict[str, float]:
+    """Return what `measure` says in a process of its own."""
+    with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+        np.save(file.name, planted(Case(shape["n"], shape["d"], shape["k"]), "sphere"))
+        call = [sys.executable, __file__, "--measure", file.name, str(shape["k"]), str(rounds)]
+        done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 def sweep(machine: dict[str, float], rounds: int) -> dict[str, Any]:
     """Return one curve for each of rows, columns and clusters."""
     curves: dict[str, Any] = {}
@@ -102,10 +116,7 @@ def sweep(machine: dict[str, float], rounds: int) -> dict[str, Any]:
         points = []
         for size in sizes:
             shape = BASE | {name: size}
-            call = [sys.executable, __file__, "--measure", json.dumps(shape), str(rounds)]
-            done = subprocess.run(call, capture_output=True, text=True, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            points.append({**shape, **found, "limit": limit(shape, machine)})
+            points.append({**shape, **apart(shape, rounds), "limit": limit(shape, machine)})
             print(points[-1], flush=True)
         curves[name] = {
             "points": points,
@@ -142,11 +153,11 @@ def draw(curves: dict[str, Any], file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        shape, rounds = json.loads(options.measure[0]), int(options.measure[1])
-        print(json.dumps(measure(**shape, rounds=rounds)))
+        file, clusters, rounds = options.measure
+        print(json.dumps(measure(file, int(clusters), int(rounds))))
         return
     began = time.perf_counter()
     machine = limits(options.rounds)
