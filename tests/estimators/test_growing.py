@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tell import TELL, GrowthWarning, InputError, ModelFileError, ParameterError, explain, load
-from tell.estimators.growth import in_words
 from tell.estimators.tell_saving import describe, restore, tensors_of
+from tell.estimators.updating import in_words
 from tell.persistence import SavedModel
 
 CENTERS = 12 * np.random.default_rng(5).normal(size=(5, 6))

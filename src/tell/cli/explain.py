@@ -159,7 +159,7 @@ def command(
     pairs = [options.cluster_pair(text) for text in contrast or ()]
     check_page(target, data)
     check_target(labels, data, many_columns=True)
-    share = None if reject is None else options.share("--reject", reject)
+    share = options.share("--reject", reject)
     fitted = load(model, trust=trust)
     check_rejects(fitted, share)
     if name:

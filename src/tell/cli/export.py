@@ -102,6 +102,6 @@ def command(
         for line in str(source).splitlines():
             typer.echo(plain(line))
     if onnx is not None:
-        share = None if reject is None else options.share("--reject", reject)
+        share = options.share("--reject", reject)
         fitted.to_onnx(onnx, double=double, reject=share)
         say(f"ONNX model written to {onnx}")

@@ -115,6 +115,7 @@ def build(
     standardize: bool = False,
     n_init: int | None = None,
     half_life: float | None = None,
+    trim: float | None = None,
     memory: int | str = DEFAULT_MEMORY,
     only_deep: Mapping[str, Any] | None = None,
     seed: int,
@@ -140,14 +141,15 @@ def build(
     if not deep:
         geometry = geometry or (TABLE_GEOMETRY if prepare else "sphere")
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
+        shared |= {} if trim is None else {"trim": trim}
         shared |= {"workers": workers} if passes is None else {"workers": workers, "passes": passes}
         return estimators.TELL(clusters, **shared)
     if passes is not None:
         raise ParameterError("--deep reads all rows in every epoch; leave out --passes")
-    if standardize or half_life is not None or geometry not in (None, "sphere"):
+    if standardize or trim or half_life is not None or geometry not in (None, "sphere"):
         raise ParameterError(
             "--deep learns its own features and clusters them on the sphere; leave out "
-            "--standardize, --geometry and --half-life"
+            "--standardize, --geometry, --half-life and --trim"
         )
     return estimators.DeepTELL(clusters, workers=workers, **shared, **given)
 
@@ -245,6 +247,7 @@ def _summary(model: Any, found: Assessment) -> dict[str, Any]:
         "loss": float(model.loss_),
         "iterations": int(model.n_iter_),
         "choice": choice.to_json() if (choice := getattr(model, "choice_", None)) else None,
+        "trimmed": int(np.sum(getattr(model, "trimmed_", 0))),
         "metrics": found.metrics(),
         "clusters": describe(model, found.sizes, found.spread),
     }

@@ -92,7 +92,7 @@ def command(
     from tell.cli.writers import check_target
 
     wanted = options.names(keep)
-    share = None if reject is None else options.share("--reject", reject)
+    share = options.share("--reject", reject)
     if workers is not None:
         more = proba or distances or bool(wanted) or share is not None
         result = label_in_parallel(model, data, target, workers, address, more)

@@ -25,7 +25,7 @@ from tell.core.assignment import (
 from tell.core.bounds import Bounded
 from tell.core.layer import Geometry, unit
 
-RELOCATION_CANDIDATES = 16
+CANDIDATES = 16
 PRODUCTS_AT_ONCE = 1 << 22  # of rows with all candidates of a draw
 
 Seeding = Literal["k-means++", "random", "kaiming"]
@@ -80,7 +80,7 @@ def _distinct_rows(rows: Rows, k: int, geometry: Geometry, generator: torch.Gene
     mass = weights = seedable(rows, geometry)
     chosen = []
     for _ in range(k):
-        chosen.append(_draw(mass, weights, 1, generator))
+        chosen.append(draw(mass, weights, 1, generator))
         taken = coincide(rows, as_centers(rows, chosen[-1], geometry), geometry)[:, 0]
         mass = mass.masked_fill(taken, 0)
     return as_centers(rows, torch.cat(chosen), geometry)
@@ -93,7 +93,7 @@ def _kmeans_plus_plus(rows: Rows, k: int, geometry: Geometry, generator: torch.G
     # One tensor for all: small ones between the large blocks of each step would keep the
     # allocator from using these again, 20 MB a step with 500,000 rows.
     chosen = torch.empty(k, dtype=torch.long, device=weights.device)
-    chosen[:1] = _draw(weights, weights, 1, generator)
+    chosen[:1] = draw(weights, weights, 1, generator)
     closest = all_distances(rows, as_centers(rows, chosen[:1], geometry), geometry)[:, 0]
     number = 1
     while number < k:
@@ -126,30 +126,30 @@ def _best_of(
     and multiplied at once, which takes a fraction of the time; each choice knows the earlier ones.
     """
     weights = seedable(rows, geometry)
-    candidates = _draw(closest * weights, weights, count * n_candidates, generator)
+    candidates = draw(closest * weights, weights, count * n_candidates, generator)
     scores = scores_by_center(rows, as_centers(rows, candidates, geometry), geometry)
     best = to_score(rows, closest, geometry)
     worth = 2 * (weights * rows.inverse_length if geometry == "sphere" else weights)
     chosen = []
     for group, part in zip(candidates.split(n_candidates), scores.split(n_candidates), strict=True):
         gains = part.sub_(best).clamp_(min=0) @ worth
-        winner = _first_smallest(closest @ weights - gains)
+        winner = first_largest(gains - closest @ weights)
         chosen.append(group[winner])
         best = best + part[winner]
         closest = torch.minimum(closest, to_distance(rows, best, geometry))
     return torch.stack(chosen), closest
 
 
-def _first_smallest(values: Tensor) -> Tensor:
-    """Position of the first value that is the smallest but for rounding.
+def first_largest(values: Tensor) -> Tensor:
+    """Position of the first value that is the largest but for rounding.
 
     Two rows of a pair serve equally well: rounding must not decide between them.
     """
     slack = values.abs().max() * torch.finfo(values.dtype).eps ** 0.5
-    return (values <= values.min() + slack).to(torch.uint8).argmax()
+    return (values >= values.max() - slack).to(torch.uint8).argmax()
 
 
-def _draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def draw(mass: Tensor, weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Positions drawn in proportion to mass, or to the weights where there is none left."""
     cumulated = wide(mass if mass.any() else weights).cumsum(0)
     total = cumulated[-1]
@@ -172,7 +172,7 @@ def revive(
     loss = assignment.distances * (seedable(rows, geometry) > 0)
     revived = []
     for dead in all_dead:
-        worst = _first_smallest(-loss)
+        worst = first_largest(loss)
         own = rows.take(worst[None])
         if loss[worst] <= 0 or coincide(own, centers, geometry).any():
             break
@@ -203,8 +203,8 @@ def relocate(
         nearest, useless = known.assignment, _least_useful(rows, known, count, geometry)
     closest, trial, done = nearest.distances, centers.clone(), 0
     while done < count:
-        some = min(count - done, _at_once(rows, len(centers), RELOCATION_CANDIDATES))
-        targets, closest = _best_of(rows, closest, some, RELOCATION_CANDIDATES, geometry, generator)
+        some = min(count - done, _at_once(rows, len(centers), CANDIDATES))
+        targets, closest = _best_of(rows, closest, some, CANDIDATES, geometry, generator)
         trial[useless[done : done + some]] = as_centers(rows, targets, geometry)
         done += some
     return trial
@@ -234,13 +234,13 @@ def best_addition(
     rows: Rows, closest: Tensor, geometry: Geometry, generator: torch.Generator
 ) -> Tensor:
     """The row (1, d) that as a further centre lowers the loss `closest` (n,) most, of several."""
-    target, _ = _best_of(rows, closest, 1, RELOCATION_CANDIDATES, geometry, generator)
+    target, _ = _best_of(rows, closest, 1, CANDIDATES, geometry, generator)
     return as_centers(rows, target, geometry)
 
 
 def draw_row(weights: Tensor, generator: torch.Generator) -> Tensor:
     """The position (1,) of a row drawn by its weight."""
-    return _draw(weights, weights, 1, generator)
+    return draw(weights, weights, 1, generator)
 
 
 def split(
@@ -250,7 +250,7 @@ def split(
     closest = assign(rows, centers, geometry).distances
     added = []
     for _ in range(count):
-        target, closest = _best_of(rows, closest, 1, RELOCATION_CANDIDATES, geometry, generator)
+        target, closest = _best_of(rows, closest, 1, CANDIDATES, geometry, generator)
         added.append(as_centers(rows, target, geometry))
     return torch.cat([centers, *added])
 
@@ -272,10 +272,11 @@ def _use(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Assignment, T
 
 
 def _steps(rows: Rows, labels: Tensor, gains: Tensor, n_clusters: int) -> Tensor:
-    """Sums (k,) of the gains (n,) of each cluster's rows.
+    """Sums (k,) of the gains (n,) of each cluster's rows, as `in_steps` gives them."""
+    return in_steps(gains.new_zeros(n_clusters).index_add_(0, labels, rows.weights() * gains))
 
-    In whole multiples of a unit, so that what is equal but for rounding is equal.
-    """
-    use = gains.new_zeros(n_clusters).index_add_(0, labels, rows.weights() * gains)
+
+def in_steps(use: Tensor) -> Tensor:
+    """In whole multiples of a unit, so that what is equal but for rounding is equal."""
     unit = use.max().clamp(min=1e-30) * torch.finfo(use.dtype).eps ** 0.5
     return (use / unit).round()
