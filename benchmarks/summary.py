@@ -538,8 +538,8 @@ def cost_of_choosing(found: dict[str, Any]) -> list[str]:
     return [
         "",
         "Choosing among 2 to 30 clusters of 200,000 rows × 64 columns took "
-        f"{seconds['choose']:.2f} s, {seconds['ratio']:.1f} times a single fit with 30 clusters and `n_init=3` "
-        f"({seconds['fit']:.2f} s); the goal was 3 times. Medians of five.",
+        f"{seconds['choose']:.2f} s, {seconds['ratio']:.1f} times a single fit with 30 clusters "
+        f"and `n_init=3` ({seconds['fit']:.2f} s); the goal was 3 times. Medians of five.",
     ]
 
 

@@ -44,8 +44,7 @@ def command(
       tell choose digits --max 30
       tell choose rows.csv --json | jq .n_clusters
     """
-    from tell.cli.fitting import build, how_to_prepare
-    from tell.cli.opening import open_new
+    from tell.cli.fitting import build, how_to_prepare, open_new
     from tell.estimators.how_many import choose_for
 
     preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)

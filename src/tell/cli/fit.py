@@ -80,9 +80,16 @@ def command(
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
-    from tell.cli.decisions import print_preparation
-    from tell.cli.fitting import Remembered, advice, build, fit_and_save, how_to_prepare
-    from tell.cli.opening import connect, open_new
+    from tell.cli.fitting import (
+        Remembered,
+        advice,
+        build,
+        connect,
+        fit_and_save,
+        how_to_prepare,
+        open_new,
+    )
+    from tell.cli.portrait import print_preparation
 
     check_free(folder, replace=force)
     if like is not None:

@@ -30,7 +30,7 @@ from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.lineage import better_of, warm_start
 from tell.estimators.sampling import Sample, most_rows, per_cluster, read_sample
-from tell.estimators.scaling import Floats, Scaling, check_weights, near_one, to_rows
+from tell.estimators.scaling import Floats, Scaling, as_labels, check_weights, near_one, to_rows
 from tell.estimators.validation import check_finite, check_rows, given_centers
 from tell.exceptions import InputError
 from tell.progress import progress
@@ -121,6 +121,9 @@ class FitPlan:
         """Cluster the rows of a source, wherever they are."""
         if by_workers(self.options, source):
             return self._fit_workers(source, sample_weight)
+        if source.in_memory:
+            X = source.matrix()
+            return self.fit_matrix(X, check_weights(sample_weight, X))
         sample = self.sample(source)
         if sample.complete:
             weight = check_weights(sample_weight, sample.X)
@@ -268,11 +271,6 @@ class FitPlan:
 def by_workers(model: TELL, source: Source) -> bool:
     """Whether the rows are read by other processes than this one."""
     return not source.in_memory and (model.workers is not None or source.distributed)
-
-
-def as_labels(labels: Tensor) -> NDArray[np.int32]:
-    """Labels as users know them."""
-    return labels.cpu().numpy().astype(np.int32)
 
 
 def _beyond(distances: Tensor, fit: Fit) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Callable
@@ -24,15 +25,16 @@ from tell.core.assignment import Rows, exact_distances, nearest
 from tell.core.layer import ClusterLayer, Geometry
 from tell.core.online import StreamState, assign_live
 from tell.core.radii import Radii
+from tell.core.small_batches import LENGTHS, is_small, small_labels, small_step
 from tell.data.limits import DEFAULT_MEMORY
 from tell.data.sources import Source
-from tell.estimators.fit_plan import FitPlan, FitResult, as_labels, by_workers
+from tell.estimators.fit_plan import FitPlan, FitResult, by_workers
 from tell.estimators.lineage import keep_numbers, rows_like, without_retired
 from tell.estimators.sampling import label_chunks
 from tell.estimators.scaling import (
-    LENGTHS,
     Floats,
     Scaling,
+    as_labels,
     as_rows,
     check_weights,
     join,
@@ -56,6 +58,7 @@ from tell.estimators.validation import (
     check_options,
     check_reject,
     draw_seed,
+    needs_no_checks,
     open_rows,
     read_matrix,
     unchanged_on_error,
@@ -329,7 +332,10 @@ class TELL(
         have doubled, up to 512.
         """
         with unchanged_on_error(self):
-            check_options(self)
+            self._check_options()
+            if sample_weight is None and self._takes(X):
+                self._learn(X, None)
+                return self
             new = not hasattr(self, "n_features_in_")
             source = open_rows(self, X, reset=new, check=self._read_batch)
             if source.in_memory or sample_weight is not None:
@@ -339,6 +345,23 @@ class TELL(
                 for chunk in source.chunks():
                     self._learn(chunk.X, None)
         return self
+
+    def _check_options(self) -> None:
+        """Check the parameters, unless they are the very ones that were checked last."""
+        given, checked = _PARAMETERS(vars(self)), getattr(self, "_checked", None)
+        if checked is None or not all(map(operator.is_, given, checked)):
+            check_options(self)
+            self._checked = given
+
+    def _takes(self, X: Any) -> bool:
+        """Whether X can be used as it is: an array as any source would give it."""
+        known = vars(self)
+        return (
+            "_state" in known
+            and "preparation_" not in known
+            and not self._pending
+            and needs_no_checks(self, X)
+        )
 
     def _read_batch(self, X: Any) -> Any:
         if self._is_warm:
@@ -385,19 +408,24 @@ class TELL(
         weight = None if weight is None else weight.astype(dtype, copy=False)
         found = []
         for part, part_weight in in_parts(X, weight, grow):
-            before, rows = self._state, self._rows(part, part_weight, dtype)
-            self._state, record, labels = step_in_range(
-                before, rows, self.geometry, self.half_life, grow
-            )
+            before, step = self._state, None
+            if weight is None and grow is None and is_small(part, before):
+                scaled = self._scaling.apply(part).astype(dtype, copy=False)
+                step = small_step(before, scaled, self.geometry, self.half_life)
+            if step is None:
+                rows = self._rows(part, part_weight, dtype)
+                new, record, own = step_in_range(before, rows, self.geometry, self.half_life, grow)
+                step = new, record, own.cpu().numpy()
+            self._state, record, labels = step
             self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
             self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
-            found.append(as_labels(labels))
+            found.append(labels.astype(np.int32))
             if self._state.watch.drifting and not before.watch.drifting:
                 warnings.warn(drift_in_words(record, self.half_life), DriftWarning, stacklevel=4)
-            for entry in growth_events(before, self._state):
+            for entry in growth_events(before, self._state) if grow is not None else ():
                 self.growth_ = [*self.growth_, entry]
                 warnings.warn(in_words(entry), GrowthWarning, stacklevel=4)
-        self.labels_ = np.concatenate(found)
+        self.labels_ = found[0] if len(found) == 1 else np.concatenate(found)
 
     # --- what was learned, all derived from one state ---------------------------------------------
 
@@ -597,6 +625,8 @@ class TELL(
         """
         if reject is not None:
             return self._predict_members(X, reject)
+        if self._takes(X):
+            return self._predict_matrix(X)
         source = self._open(X)
         if by_workers(self, source):
             from tell.estimators.all_rows import predict_shards
@@ -605,11 +635,18 @@ class TELL(
         if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters_, bar=bar).labels
-        X = source.matrix()
-        if self._state.live is not None:
+        return self._predict_matrix(source.matrix())
+
+    def _predict_matrix(self, X: Any) -> NDArray[np.int32]:
+        state = self._state
+        if state.live is not None:
             return self._assign(X)[0]
-        rows = as_rows(self._scaling.apply(X), None, self.device)
-        labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
+        scaled = self._scaling.apply(X)
+        if is_small(scaled, state):
+            few = small_labels(scaled, state.centers, self.geometry)
+            return self._assign(X)[0] if few is None else few.astype(np.int32)
+        rows = as_rows(scaled, None, self.device)
+        labels, scores = nearest(rows, state.centers.to(rows.example), self.geometry)
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
         return as_labels(labels) if usual else self._assign(X)[0]
@@ -716,3 +753,6 @@ class TELL(
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> Self:
         return restore(cls(), saved)
+
+
+_PARAMETERS = operator.itemgetter(*TELL._get_param_names())

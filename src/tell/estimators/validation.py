@@ -49,7 +49,7 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
     They are as precise as a file with columns of the same types would be.
     With finite=False the values are not looked at: for a caller who uses `check_finite`.
     """
-    if not (reset or finite) and _needs_no_checks(estimator, X):
+    if not (reset or finite) and needs_no_checks(estimator, X):
         return X
     try:
         return validate_data(
@@ -85,8 +85,8 @@ def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
     )
 
 
-def _needs_no_checks(estimator: BaseEstimator, X: Any) -> bool:
-    """Whether X is the very array that validation would return: small batches spare its time."""
+def needs_no_checks(estimator: BaseEstimator, X: Any) -> bool:
+    """Whether X is the very array that validation would return: small batches save its time."""
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float32, np.float64)

@@ -16,10 +16,9 @@ from scipy import sparse
 from tell.choosing.outliers import farthest_out
 from tell.choosing.structureless import compressed, structureless
 from tell.contract import AffineInput, Floats, Ints, unit
-from tell.explanations.assigned import Assigned
 from tell.explanations.counterfactual import Columns
 from tell.explanations.matrices import dense
-from tell.explanations.view import ModelView
+from tell.explanations.view import Assigned, ModelView
 from tell.explanations.words import percent
 
 #: Clusters that are tighter than those of structureless rows by this share are groups.
