@@ -14,7 +14,15 @@ from torch import Tensor
 from tell.choosing.choice import FIRST_RANGE, Choice, choose_rows
 from tell.core.assignment import Rows, assign
 from tell.core.batchwise import fit_batchwise
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, Run, fit_centers
+from tell.core.engine import (
+    ENOUGH,
+    FIRST_ROWS_PER_CLUSTER,
+    FIRST_SAMPLE,
+    Fit,
+    Run,
+    fit_centers,
+    sample_rows,
+)
 from tell.core.online import StreamState, grown, stream_state
 from tell.core.radii import Radii
 from tell.core.trimming import fit_trimmed
@@ -85,7 +93,9 @@ class FitPlan:
     def _most_rows(self, source: Source) -> int:
         """Rows that may be in memory at a time, with all that is computed for them."""
         per_row = source.row_bytes + NUMBERS_PER_ROW * source.dtype.itemsize + LABEL_BYTES
-        return most_rows(as_bytes(self.options.memory), per_row, self._descended)
+        limit = as_bytes(self.options.memory)
+        descended = sample_rows(limit // per_row, self.n_clusters, self.options.tol)
+        return most_rows(limit, per_row, descended)
 
     def sample(self, source: Source) -> Sample:
         """All rows of a source that fits into memory, else a uniform sample."""

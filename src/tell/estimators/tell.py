@@ -132,8 +132,9 @@ class TELL(
         in memory already.
     passes : int or "auto", default="auto"
         Most steps on all rows after the sample's, until one lowers the loss by less than `tol`.
-        "auto" takes them where they cost little, where a step promises more than ten times `tol`,
-        and with `workers`. What the next step promises is measured: `bound` in `history_`.
+        "auto" takes one of rows in memory, more where they cost little, where a step promises more
+        than ten times `tol`, and with `workers`. What the next step promises is measured: `bound`
+        in `history_`.
     workers : int, "torchrun" or None, default=None
         Processes that read the rows and take steps on all of them, on Ray; "torchrun": the ranks of
         the process group. The centres do not depend on how many there are. Rows in memory need
