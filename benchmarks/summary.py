@@ -459,8 +459,8 @@ def everything() -> str:
     for part in parts:
         lines += [*part, ""]
     lines.append(
-        "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs, "
-        "streams and the large file, but not for the minutes of `DeepTELL`, which are upper "
+        "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs "
+        "and the large file, for streams and latency where nothing else is said, but not for the minutes of `DeepTELL`, which are upper "
         "limits. Times on arrays are from before fits in memory ended with steps on all rows, and "
         "are to be measured again. Every number is from `benchmarks/results/` or, for MNIST and "
         "CIFAR-10, `docs/reproduction/cpu/` (command, seeds, versions and machine inside), "
