@@ -29,6 +29,7 @@ bench: install
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/shallow_quality.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/large_file.py
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/online.py

@@ -24,6 +24,7 @@ ARRAYS = [  # those of the README
     f"{case}, sphere" for case in ("1M x 10, k=10", "120k x 96, k=80", "50k x 700, k=10")
 ]
 REPRODUCTION = ROOT / "docs" / "reproduction"
+BUSY = 1.5  # load of a machine on which not only the measurement ran
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -186,8 +187,59 @@ def streams() -> list[str]:
     found = read("stream")
     if found is None:
         return []
-    rows = [[question, f"{result['ratio']:.2f}×"] for question, result in found["results"].items()]
-    return ["## Streams: speed against the peer", "", *table(["question", "ratio"], rows)]
+    rows = []
+    for question, result in found["results"].items():
+        low, high = result["quartiles"]
+        spread = f"{low:.2f} to {high:.2f}"
+        rows.append([question, f"{result['ratio']:.2f}×", spread, f"{result['goal']:g}×"])
+    settings = found["settings"]
+    return [
+        "## Streams: speed against the peer",
+        "",
+        *table(["question", "ratio", "quartiles", "goal"], rows),
+        "",
+        f"k = {settings['clusters']}, d = {settings['features']}; each learner in its own process, "
+        f"medians of {settings['rounds']} rounds in turns, {settings['threads']} threads"
+        f"{_busy(settings)}. The bare arithmetic is torch's product and argmax, nothing else.",
+    ]
+
+
+def _busy(settings: dict[str, Any]) -> str:
+    """Return a warning where other work was going on."""
+    load = settings["load"]
+    return f"; other work ran on the machine (load {load:g})" if load > BUSY else ""
+
+
+def latencies() -> list[str]:
+    """Return how long one waits for a row, the package and the command."""
+    found = read("latency")
+    if found is None:
+        return []
+    of, settings = found["results"], found["settings"]
+    torch = of["import torch"]["median"]
+
+    def row(name: str, what: str, goal: str, digits: int) -> list[str]:
+        low, high = of[name]["quartiles"]
+        middle = of[name]["median"]
+        return [what, f"{middle:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}", goal]
+
+    rows = [
+        row("TELL.predict, p50", "`TELL.predict` of one row, p50, µs", "60", 0),
+        row("TELL.predict, p99", "the same, p99, µs", "", 0),
+        row("KMeans.predict, p50", "scikit-learn's `KMeans`, p50, µs", "", 0),
+        row("import torch", "`import torch`, s", "", 2),
+        row("import tell", "`import tell`, s", f"{torch + 0.3:.2f} (torch + 0.3)", 2),
+        row("from tell import TELL", "`from tell import TELL`, s", "", 2),
+        row("tell predict", "`tell predict` of 1,000 rows, from a cold start, s", "1.20", 2),
+    ]
+    return [
+        "## Latency",
+        "",
+        *table(["what", "median", "quartiles", "goal"], rows),
+        "",
+        f"k = {settings['clusters']}, d = {settings['features']}; processes of their own, medians "
+        f"of {settings['rounds']} rounds in turns{_busy(settings)}.",
+    ]
 
 
 def large_file() -> list[str]:
@@ -407,6 +459,7 @@ def everything() -> str:
             deep(),
             epochs(),
             streams(),
+            latencies(),
             large_file(),
             services(),
         )
@@ -417,8 +470,9 @@ def everything() -> str:
         lines += [*part, ""]
     lines.append(
         "2 cores, no GPU; other work on the machine was stopped for the timings on arrays, epochs, "
-        "streams and the large file, but not for the minutes of `DeepTELL`, which are upper "
-        "limits. Every number is from `benchmarks/results/` or, for MNIST and "
+        "streams, latency and the large file where nothing else is said, but not for the minutes "
+        "of `DeepTELL`, which are upper limits. Every number is from `benchmarks/results/` or, for "
+        "MNIST and "
         "CIFAR-10, `docs/reproduction/cpu/` (command, seeds, versions and machine inside), "
         "rewritten here by `python benchmarks/summary.py`; `make bench` measures again."
     )
