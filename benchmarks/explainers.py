@@ -139,15 +139,15 @@ def tree_of(model: Centres, X: np.ndarray, n_leaves: int) -> ThresholdTree:
 
 def gradients(question: Question) -> np.ndarray:
     """Ours for a deep model: integrated gradients of the margin from the mean row."""
-    return _through_encoder(question, steps=256)
+    return through_encoder(question, steps=256)
 
 
 def one_gradient(question: Question) -> np.ndarray:
     """The gradient of the margin at the row, times the difference from the mean row."""
-    return _through_encoder(question, steps=1)
+    return through_encoder(question, steps=1)
 
 
-def _through_encoder(question: Question, steps: int) -> np.ndarray:
+def through_encoder(question: Question, steps: int) -> np.ndarray:
     """The product's own attribution, for each pair of cluster and runner-up."""
     path = torch_path(question.model)
     pairs = np.stack([question.clusters, question.runner_up()], axis=1)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from explainers import Question, gradients, torch_path
+from explainers import Question, through_encoder
 from explanation_measures import SEED, Study, rounded
 from explanation_models import by_weights, deep_model
 from explanation_sets import CASES, Case, Network
 from tell import explain
-from tell.explanations.attribution import integrated_gradients
 from tell.explanations.gate_measures import diversity, faithfulness, generalizability, uniqueness
 from tell.explanations.gates import open_gates
 from tell.metrics import accuracy
@@ -45,9 +44,10 @@ def against_idc() -> dict[str, Any]:
     )  # fmt: skip
     sampled = facts.sample.rows
     rows, clusters, classes = case.X[sampled], facts.sample.labels, case.classes[sampled]
+    asked = Question(network, case.X, case.absent, rows, network.predict(rows))
     kinds = {
         "facts.gates": facts.gates(OPEN).rows,
-        "integrated gradients": open_gates(coarse_gradients(network, case, rows), OPEN),
+        "integrated gradients": open_gates(through_encoder(asked, steps=16), OPEN),
         "chance": open_gates(np.random.default_rng(SEED).random(rows.shape), OPEN),
     }
     return {
@@ -63,19 +63,6 @@ def against_idc() -> dict[str, Any]:
             for kind, gates in kinds.items()
         },
     }
-
-
-def coarse_gradients(network: Network, case: Case, rows: np.ndarray) -> np.ndarray:
-    """Integrated gradients in few steps, for thousands of rows."""
-    asked = Question(network, case.X, case.absent, rows, network.predict(rows))
-    pairs = np.stack([asked.clusters, asked.runner_up()], axis=1)
-    path, found = torch_path(network), np.zeros(rows.shape)
-    for j, k in np.unique(pairs, axis=0):
-        here = np.all(pairs == (j, k), axis=1)
-        found[here] = integrated_gradients(
-            path, rows[here], int(j), int(k), case.absent, n_steps=16
-        )[0]
-    return found
 
 
 def four_measures(
@@ -123,22 +110,27 @@ def directions(name: str, case: Case, study: Study) -> dict[str, Any]:
         abs(sum(one.amount for one in split) - point.margin)
         for split, point in zip(found, facts.points, strict=True)
     ]
-    strongest = [sum(one.amount for one in split[:3]) for split in found]
-    margins = [point.margin for point in facts.points]
-    by_columns = gradients(study.unmoved).sum(axis=1)
-    ours = study.model.squared(study.rows)
-    start = study.model.squared(case.absent[None])[0]
-    pairs = zip(study.clusters, study.unmoved.runner_up(), strict=True)
-    meant = [row[k] - row[j] - start[k] + start[j] for row, (j, k) in zip(ours, pairs, strict=True)]
+    strongest = sum(one.amount for split in found for one in split[:3])
+    missed, meant = completeness(study)
     return {
         "rest": float(max(rests)),
-        "three_strongest": rounded(sum(strongest) / sum(margins)),
+        "three_strongest": rounded(strongest / sum(point.margin for point in facts.points)),
         "explained": [round(one.explained, 4) for one in sorted(found[0], key=lambda d: d.index)],
         "redrawn": [
             rounded(np.mean([one.redrawn for split in found for one in split if one.index == d]))
             for d in range(len(found[0]))
         ],
-        "gradients_off": rounded(np.median(np.abs(by_columns - meant)) / np.median(np.abs(meant))),
+        "gradients_off": rounded(np.median(missed) / np.median(meant)),
         "accuracy": rounded(accuracy(case.classes, model.labels_)),
         "seconds_fit": round(seconds, 1),
     }
+
+
+def completeness(study: Study) -> tuple[np.ndarray, np.ndarray]:
+    """By row how far integrated gradients miss the margin less that of the mean row, and that."""
+    asked = study.unmoved
+    rows, start = study.model.squared(asked.rows), study.model.squared(asked.absent[None])[0]
+    n, j, k = np.arange(len(rows)), asked.clusters, asked.runner_up()
+    meant = rows[n, k] - rows[n, j] - (start[k] - start[j])
+    said = through_encoder(asked, steps=256).sum(axis=1)
+    return np.abs(said - meant), np.abs(meant)

@@ -122,11 +122,8 @@ def against_kernel(sets: dict[str, Any], table: Table) -> list[str]:
 
 
 def replacement(sets: dict[str, Any], table: Table) -> list[str]:
-    """Ours about the middle against the split from the mean row, by what columns are replaced by.
-
-    Sparse rows start at 0 by default and have no middle to speak of.
-    """
-    kept = {name: one for name, one in sets.items() if name != "texts" and "replacement" in one}
+    """Ours about the middle against others, by what takes the place of a column."""
+    kept = {name: one for name, one in sets.items() if "replacement" in one}
     if not kept:
         return []
     kinds = next(iter(kept.values()))["replacement"]
@@ -288,8 +285,9 @@ def classix(found: dict[str, Any], sets: dict[str, Any], table: Table) -> list[s
         f"classixclustering {version}, with the radius of a grid whose number of clusters with at "
         "least 2 % of the rows comes nearest to the known one; agreement is the adjusted Rand "
         "index. The reader gets the centre of every group and says which group a row is nearest "
-        "to; an answer is what `explain(i, j)` prints of why two rows are together. It names no "
-        "columns: recovery, deletion, infidelity, sensitivity and size do not apply.",
+        "to; an answer is what `explain(i, j)` prints of why two rows are together: a "
+        "path of groups that touch, or 1 where it finds none, because groups were reassigned. It "
+        "names no columns: recovery, deletion, infidelity, sensitivity and size do not apply.",
     ]
 
 
