@@ -21,7 +21,7 @@ from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
-from tell.estimators.fit_plan import FitPlan, FitResult
+from tell.estimators.fit_plan import FitPlan, FitResult, restarts
 from tell.estimators.sampling import Moments, Sample, check_second_pass, per_cluster
 from tell.estimators.scaling import Scaling, to_rows
 from tell.estimators.validation import check_rows
@@ -99,13 +99,13 @@ def fit_all_rows(plan: FitPlan, workers: Workers, sample: Sample, *, to_tol: boo
     scaling = plan.prepared or sample.scaling(model.geometry, model.standardize)
     x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
     passes = _Passes(plan, workers, scaling, _extent(sample, scaling))
-    fit, radii, history = None, None, []
+    fit, radii, history, runs = None, None, [], []
     if _sample_is_too_small(plan, sample):
         every = torch.arange(x.shape[0], device=x.example.device)
         centers = passes.seeds(x.dense(every).cpu())
     else:
         fit = plan.fit_rows(x, scaling)
-        centers, history = fit.centers.cpu(), fit.history
+        centers, history, runs = fit.centers.cpu(), fit.history, restarts(fit)
         radii = Radii.measure(*fit.assignment, None, len(centers))
         fit = fit.without_rows()
     sample.X = x = None  # type: ignore[assignment] # the labels may need the room
@@ -125,7 +125,7 @@ def fit_all_rows(plan: FitPlan, workers: Workers, sample: Sample, *, to_tol: boo
         cluster_losses=per_cluster(found.cluster_losses.numpy(), found.totals.counts.numpy()),
         n_iter=passed.n_steps + (0 if fit is None else fit.n_iter),
         history=history + passed.history,
-        runs=[] if fit is None else fit.runs,
+        runs=runs,
         converged=passed.converged,
         choice=plan.choice,
     )
@@ -223,28 +223,25 @@ class _Passes:
 def predict_shards(model: TELL, source: Source) -> NDArray[np.int32]:
     """The labels of all rows, by the workers."""
     n_rows, visible = count_rows(source), model.verbose > 0
-    live, centers = model._state.live, model._state.centers
-    task = _labelling_task(model, centers if live is None else centers[live])
     with (
         progress("predict", 1.0, visible=visible) as bar,
         open_workers(model, source, n_rows) as workers,
         watched(workers, bar, visible=visible),
     ):
-        labels: NDArray[np.int32] = np.concatenate(workers.each("labels", task))
-    if live is None:
-        return labels
-    return np.where(labels < 0, labels, live.cpu().numpy().astype(np.int32)[labels])
+        labels: NDArray[np.int32] = np.concatenate(workers.each("labels", labelling_task(model)))
+    return labels
 
 
 def write_shards(model: TELL, source: Source, folder: Path) -> list[int]:
     """Have each worker write its labels; return how many rows have gaps, then those of clusters."""
-    task = _labelling_task(model, model._fitted_state().centers)
     with open_workers(model, source, count_rows(source)) as workers:
-        counts = workers.each("write_labels", task, str(folder.absolute()))
+        counts = workers.each("write_labels", labelling_task(model), str(folder.absolute()))
     return [int(count) for count in sum(counts)]
 
 
-def _labelling_task(model: TELL, centers: Tensor) -> Task:
+def labelling_task(model: TELL) -> Task:
     """What workers need to label rows; they add nothing up."""
+    centers, live = model._fitted_state().centers.cpu(), model._state.live
     nothing = Extent(0.0, torch.zeros(centers.shape[1], dtype=torch.float64))
-    return Task(centers.cpu(), model.geometry, nothing, model._scaling.apply)
+    own = None if live is None else live.cpu()
+    return Task(centers, model.geometry, nothing, model._scaling.apply, own)

@@ -19,7 +19,6 @@ from tell.core.engine import (
     FIRST_ROWS_PER_CLUSTER,
     FIRST_SAMPLE,
     Fit,
-    Run,
     fit_centers,
     sample_rows,
 )
@@ -54,7 +53,7 @@ class FitResult:
     cluster_losses: Floats
     n_iter: int
     history: list[dict[str, float]]
-    runs: list[Run]
+    runs: list[dict[str, Any]]
     converged: bool
     choice: Choice | None = None
     trimmed: NDArray[np.bool_] | None = None
@@ -156,7 +155,7 @@ class FitPlan:
             cluster_losses=_cluster_losses(labels, own.distances, weight, len(fit.centers)),
             n_iter=fit.n_iter,
             history=fit.history,
-            runs=fit.runs,
+            runs=restarts(fit),
             converged=fit.descent.converged,
             choice=self.choice,
             trimmed=_beyond(own.distances, fit) if trim else None,
@@ -271,6 +270,14 @@ class FitPlan:
 def by_workers(model: TELL, source: Source) -> bool:
     """Whether the rows are read by other processes than this one."""
     return not source.in_memory and (model.workers is not None or source.distributed)
+
+
+def restarts(fit: Fit) -> list[dict[str, Any]]:
+    """The restarts as users know them, without their rows."""
+    return [
+        {"seed": run.seed, "loss": run.loss, "n_iter": run.n_iter, "chosen": run.chosen}
+        for run in fit.runs
+    ]
 
 
 def _beyond(distances: Tensor, fit: Fit) -> NDArray[np.bool_]:

@@ -311,11 +311,7 @@ class TELL(
         """Take over what a fit has found, and forget what was learned before."""
         self._scaling, self._state, self._pending = found.scaling, found.state, []
         self.loss_ = self._usual_loss = found.loss  # the one follows a stream, the other does not
-        self.n_iter_, self.history_ = found.n_iter, found.history
-        self.runs_ = [
-            {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen}
-            for r in found.runs
-        ]
+        self.n_iter_, self.history_, self.runs_ = found.n_iter, found.history, found.runs
         self.labels_, self.cluster_losses_ = found.labels, found.cluster_losses
         self.stream_: list[dict[str, float]] = []
         self.growth_: list[dict[str, Any]] = []
