@@ -26,8 +26,10 @@ check: install
 bench: install
 	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/shallow.py
+	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/shallow_quality.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/large_file.py
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/online.py

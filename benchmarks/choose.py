@@ -203,13 +203,15 @@ METHODS: dict[str, Callable[[np.ndarray, Case, int], int]] = {
 }
 
 
-def run(methods: list[str], names: list[str], path: Path) -> None:
-    """Fill what is missing in the results, one number at a time."""
+def run(methods: list[str], names: list[str], path: Path, *, again: bool = False) -> None:
+    """Fill what is missing in the results, one number at a time; or measure all of it again."""
     results = json.loads(path.read_text()) if path.exists() else {"chosen": {}}
     every = cases()
     for name in names or list(every):
         for method in methods:
             found = results["chosen"].setdefault(name, {}).setdefault(method, {})
+            if again:
+                found.clear()
             for seed in SEEDS:
                 if str(seed) not in found:
                     X = rows_of(every[name], seed)
@@ -268,6 +270,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--cases", nargs="*", default=[])
     parser.add_argument("--peers", type=Path)
+    parser.add_argument("--again", action="store_true", help="measure anew what is there")
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -280,7 +283,7 @@ def main() -> None:
     if options.peers:
         merge(options.out, options.peers)
     else:
-        run(options.methods, options.cases, options.out)
+        run(options.methods, options.cases, options.out, again=options.again)
     print("python benchmarks/summary.py writes the table")
 
 

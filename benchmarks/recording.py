@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("tell-clustering", "torch", "numpy", "scikit-learn", "pyarrow", "river", "faiss-cpu")
+PACKAGES = (
+    "tell-clustering",
+    "torch",
+    "numpy",
+    "scikit-learn",
+    "pyarrow",
+    "river",
+    "faiss-cpu",
+    "scikit-learn-intelex",
+    "superkmeans",
+)
+LOAD_AT_START = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # of other work
 
 
 def record(name: str, settings: dict[str, Any], results: Any, *, began: float) -> Path:
@@ -22,7 +33,12 @@ def record(name: str, settings: dict[str, Any], results: Any, *, began: float) -
         "settings": settings,
         "versions": {"python": platform.python_version()}
         | {package: _version(package) for package in PACKAGES},
-        "machine": {"system": platform.system(), "cpu": _cpu(), "cores": os.cpu_count()},
+        "machine": {
+            "system": platform.system(),
+            "cpu": _cpu(),
+            "cores": os.cpu_count(),
+            "load_at_start": LOAD_AT_START,
+        },
         "seconds": round(time.perf_counter() - began, 1),
         "results": results,
     }

@@ -1,175 +1,219 @@
-"""How fast and how well `TELL` clusters arrays: against scikit-learn and faiss.
+"""How fast and how well `TELL` clusters arrays: against eight other ways, at every loss.
 
-Every competitor lives in a process of its own (two OpenMP pools in one process slow each other
-down) and they take turns, round by round, on the same unit vectors; a fit ends with the labels of
-all rows. Run it on an idle machine.
+Each method stops at another loss, so each is asked with budgets that grow (see
+`shallow_methods.py`), and what counts is the time it needs to reach a given loss. Every one lives
+in a process of its own (two OpenMP pools in one process slow each other down), and they take
+turns, round by round, on the same rows; a fit ends with the labels of all rows. Run it on an idle
+machine: it takes about a quarter of an hour.
 
-    python benchmarks/shallow.py --rounds 5
+    python benchmarks/shallow.py
+    python benchmarks/shallow.py --cases '1M x 10' --geometries sphere --rounds 1
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recording import record
-from tell.data.datasets import load
-from tell.exceptions import DataUnavailableError
+from shallow_methods import METHODS
 
-CASES = {  # name: rows, features, clusters
-    "1M x 10, k=10": (1_000_000, 10, 10),
-    "200k x 64, k=100": (200_000, 64, 100),
-    "70k x 784, k=10": (70_000, 784, 10),
-    "500k x 128, k=1000": (500_000, 128, 1000),
+
+@dataclass(frozen=True)
+class Case:
+    """Rows of a shape, and how long a fit may take before it is given up."""
+
+    rows: int
+    features: int
+    clusters: int
+    patience: float = 20.0
+    embedding: bool = False  # overlapping, of a falling spectrum
+
+
+CASES = {
+    "300k x 12, k=12": Case(300_000, 12, 12),
+    "1M x 10, k=10": Case(1_000_000, 10, 10),
+    "120k x 96, k=80": Case(120_000, 96, 80),
+    "50k x 700, k=10": Case(50_000, 700, 10),
+    "500k x 128, k=1000": Case(500_000, 128, 1000, patience=30.0),
+    "100k x 768, k=256": Case(100_000, 768, 256, embedding=True),
 }
-PEERS = ["KMeans", "MiniBatchKMeans", "faiss"]
-OURS = ["TELL", "TELL(tol=0.01)"]
-PATIENCE = 60.0  # seconds after which a fit is given up
+GEOMETRIES = ("sphere", "euclidean")
+NOISE = 0.9  # length of a row's distance to its planted centre, which has length 1
+REPEATED = 1.5  # seconds: a longer fit is measured once
 
 
-def planted(rows: int, features: int, clusters: int) -> np.ndarray:
-    """Return unit vectors around uneven clusters, with a mean loss of about 0.37."""
+def planted(case: Case, geometry: str) -> np.ndarray:
+    """Return rows around uneven clusters; unit vectors for the sphere."""
     random = np.random.default_rng(0)
-    centers = random.standard_normal((clusters, features)).astype(np.float32)
-    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
-    share = random.dirichlet(np.full(clusters, 5.0))
-    X = centers[random.choice(clusters, rows, p=share)]
-    X += 0.72 / np.sqrt(features) * random.standard_normal(X.shape, dtype=np.float32)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
+    n, d = case.rows, case.features
+    spectrum = np.ones(d, dtype=np.float32)
+    if case.embedding:
+        spectrum = (1 + np.arange(d, dtype=np.float32)) ** -0.5
+    spectrum /= np.sqrt(np.square(spectrum).sum())
+    centers = spectrum * random.standard_normal((case.clusters, d)).astype(np.float32)
+    share = random.dirichlet(np.full(case.clusters, 5.0))
+    X = centers[random.choice(case.clusters, n, p=share)]
+    X += NOISE * spectrum * random.standard_normal(X.shape, dtype=np.float32)
+    return X / np.linalg.norm(X, axis=1, keepdims=True) if geometry == "sphere" else 3 * X + 1
 
 
-def mnist() -> np.ndarray | None:
-    """Return the digits' pixels as unit vectors, if the data set is on this machine."""
+# --- in a method's process ---------------------------------------------------------------------
+
+
+def mean_loss(X: np.ndarray, centers: np.ndarray, geometry: str) -> float:
+    """Return the loss all are judged by: the mean squared distance to the nearest centre."""
+    if geometry == "sphere":
+        centers = centers / np.linalg.norm(centers, axis=1, keepdims=True)
+    half = np.square(centers).sum(axis=1) / 2
+    total = np.square(X, dtype=np.float64).sum() if geometry == "euclidean" else float(len(X))
+    total += len(X) if geometry == "sphere" else 0
+    shift = half if geometry == "euclidean" else 0
+    for at in range(0, len(X), 8192):
+        best = (X[at : at + 8192] @ centers.T - shift).max(axis=1)
+        total -= 2 * best.sum(dtype=np.float64)
+    return float(total / len(X))
+
+
+def serve(who: str, file: str, clusters: int, geometry: str) -> None:
+    """Fit once per line of standard input (a budget and a seed); print seconds and loss."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)  # what libraries print goes elsewhere
+    os.dup2(2, 1)
+    method, X = METHODS[who], np.load(file)
     try:
-        X = load("mnist", download=False).X.reshape(70_000, -1).astype(np.float32)
-    except DataUnavailableError:
-        return None
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
+        few = X[: max(4096, 2 * clusters)]
+        method.fit(few, clusters, geometry, 0, method.budgets[0])  # imports, thread pools
+        print(json.dumps({"ready": True}), file=answers)
+        for line in sys.stdin:
+            budget, seed = json.loads(line)
+            began = time.perf_counter()
+            centers = method.fit(X, clusters, geometry, seed, method.budgets[budget])
+            seconds = time.perf_counter() - began
+            print(json.dumps([seconds, mean_loss(X, centers, geometry)]), file=answers)
+    except Exception as error:
+        print(json.dumps({"refused": reason(error)}), file=answers)
 
 
-# --- in a competitor's process -----------------------------------------------------------------
-
-
-def fit(who: str, X: np.ndarray, clusters: int, seed: int) -> np.ndarray:
-    """Fit, label every row, return the centres."""
-    if who == "faiss":
-        import faiss
-
-        kmeans = faiss.Kmeans(X.shape[1], clusters, niter=25, spherical=True, seed=seed + 1)
-        kmeans.train(X)
-        kmeans.assign(X)
-        return kmeans.centroids
-    if who.startswith("TELL"):
-        from tell import TELL
-
-        tol = 0.01 if "tol" in who else 1e-4
-        return TELL(clusters, n_init=1, tol=tol, random_state=seed).fit(X).cluster_centers_
-    from sklearn import cluster
-
-    return getattr(cluster, who)(clusters, n_init=1, random_state=seed).fit(X).cluster_centers_
-
-
-def mean_loss(X: np.ndarray, centers: np.ndarray) -> float:
-    """Return the loss all are judged by: 2 − 2 cos to the nearest centre, per row."""
-    centers = centers / np.linalg.norm(centers, axis=1, keepdims=True)
-    best = [(X[at : at + 16384] @ centers.T).max(axis=1) for at in range(0, len(X), 16384)]
-    return float(2 - 2 * np.concatenate(best).mean(dtype=np.float64))
-
-
-def serve(who: str, file: str, clusters: int) -> None:
-    """Fit once per line of standard input, which is a seed; print seconds and loss."""
-    X = np.load(file)
-    fit(who, X[: max(4096, 2 * clusters)], clusters, 0)  # warm up: imports, thread pools
-    print("ready", flush=True)
-    for line in sys.stdin:
-        began = time.perf_counter()
-        centers = fit(who, X, clusters, int(line))
-        seconds = time.perf_counter() - began
-        print(json.dumps([seconds, mean_loss(X, centers)]), flush=True)
+def reason(error: Exception) -> str:
+    """Return why a method is not there: one line."""
+    if isinstance(error, ImportError):
+        return "not installed"
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1][-120:]
 
 
 # --- in the referee's process ------------------------------------------------------------------
 
 
+@dataclass
 class Competitor:
-    """A process that fits when it is told to."""
+    """A process that fits when it is told to, and what it has done so far."""
 
-    def __init__(self, who: str, file: Path, clusters: int) -> None:
-        command = [sys.executable, __file__, "--serve", who, str(file), str(clusters)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    who: str
+    process: subprocess.Popen[str]
+    refused: str | None = None
+    gave_up: bool = False
+    points: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, who: str, file: Path, case: Case, geometry: str) -> Competitor:
+        command = [sys.executable, __file__, "--serve", who, str(file)]
+        process = subprocess.Popen(
+            [*command, str(case.clusters), geometry],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
-        self.process.stdout.readline()
+        return cls(who, process)
 
-    def run(self, seed: int) -> tuple[float, float] | None:
-        """Return seconds and loss, or None if patience ran out."""
-        self.process.stdin.write(f"{seed}\n")
-        self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        if not ready:
-            self.close()
+    def answer(self, patience: float) -> Any:
+        """Return what the process prints next, or None after so many seconds."""
+        if not select.select([self.process.stdout], [], [], patience)[0]:
             return None
-        seconds, loss = json.loads(self.process.stdout.readline())
-        return seconds, loss
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"refused": "the process died"}
+
+    def wait_ready(self) -> None:
+        said = self.answer(300.0)
+        if not said or "refused" in said:
+            self.refused = said["refused"] if said else "no answer"
+
+    def run(self, budget: int, seed: int, patience: float) -> None:
+        """Measure one fit, unless the last one like it was too long to repeat."""
+        before = self.points.get(budget, [])
+        if self.refused or self.gave_up or (before and before[-1][0] > REPEATED):
+            return
+        self.process.stdin.write(json.dumps([budget, seed]) + "\n")
+        self.process.stdin.flush()
+        said = self.answer(patience)
+        if said is None:
+            self.gave_up = True
+            self.close()
+        elif isinstance(said, dict):
+            self.refused = said["refused"]
+        else:
+            self.points.setdefault(budget, []).append((said[0], said[1]))
+        print(f"    {self.who:22s} {METHODS[self.who].budgets[budget]} {said}", flush=True)
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
 
+    def found(self) -> dict[str, Any]:
+        """Return the curve, or why there is none."""
+        method = METHODS[self.who]
+        curve = [
+            {
+                "options": method.budgets[budget],
+                "default": budget == method.default,
+                "seconds": statistics.median(seconds for seconds, _ in runs),
+                "loss": statistics.median(loss for _, loss in runs),
+                "runs": runs,
+            }
+            for budget, runs in sorted(self.points.items())
+        ]
+        return {"curve": curve, "refused": self.refused, "gave_up": self.gave_up}
 
-def compete(X: np.ndarray, clusters: int, rounds: int) -> dict[str, Any]:
-    """Let all take turns; return medians, and ratios to the fastest peer."""
+
+def compete(X: np.ndarray, case: Case, geometry: str, rounds: int) -> dict[str, Any]:
+    """Let all take turns, with little work first; return each one's curve."""
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         np.save(file.name, X)
-        field = {who: Competitor(who, Path(file.name), clusters) for who in [*OURS, *PEERS]}
-        runs: dict[str, list[tuple[float, float]]] = {who: [] for who in field}
+        everybody = []
+        for who in METHODS:  # one after the other: warming up takes both cores
+            everybody.append(Competitor.start(who, Path(file.name), case, geometry))
+            everybody[-1].wait_ready()
         for seed in range(rounds):
-            for who in [w for w in field if field[w].process.poll() is None]:
-                result = field[who].run(seed)
-                print(f"    {who:18s} {'gave up' if result is None else result}", flush=True)
-                runs[who] += [] if result is None else [result]
-        for competitor in field.values():
-            competitor.close()
-    return summary(runs)
+            for budget in range(max(len(method.budgets) for method in METHODS.values())):
+                for one in everybody:
+                    if budget < len(METHODS[one.who].budgets):
+                        one.run(budget, seed, case.patience)
+        for one in everybody:
+            one.close()
+    return {one.who: one.found() for one in everybody}
 
 
-def summary(runs: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
-    """Return median seconds and loss of each, and our ratios to the fastest peer."""
-    rows: dict[str, Any] = {
-        who: {
-            "seconds": statistics.median(s for s, _ in found) if found else None,
-            "loss": statistics.median(loss for _, loss in found) if found else None,
-            "runs": found,
-        }
-        for who, found in runs.items()
-    }
-    finished = [who for who in PEERS if rows[who]["seconds"]]
-    fastest = min(finished, key=lambda who: rows[who]["seconds"])
-    for who in OURS:
-        rows[who]["times_faster_than_fastest_peer"] = (
-            rows[fastest]["seconds"] / rows[who]["seconds"]
-        )
-        rows[who]["loss_against_fastest_peer"] = rows[who]["loss"] / rows[fastest]["loss"] - 1
-    return {"fastest_peer": fastest, **rows}
-
-
-def predict_ratio(X: np.ndarray, clusters: int, rounds: int) -> float:
+def predict_ratio(X: np.ndarray, case: Case, geometry: str, rounds: int) -> float:
     """Return the median of our predict's time over that of a bare product and argmax."""
     import torch
 
     from tell import TELL
 
-    model = TELL(clusters, n_init=1, tol=0.01, random_state=0).fit(X[:50_000])
+    model = TELL(case.clusters, geometry=geometry, n_init=1, tol=0.01, random_state=0)
+    model.fit(X[:50_000])
     rows, centers = torch.from_numpy(X), torch.from_numpy(model.cluster_centers_)
     ratios = []
     for _ in range(rounds + 1):
@@ -183,30 +227,29 @@ def predict_ratio(X: np.ndarray, clusters: int, rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cases", nargs="*", help="some of the cases, by the start of their name")
-    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--geometries", nargs="*", choices=GEOMETRIES, default=GEOMETRIES)
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        who, file, clusters = options.serve
-        serve(who, file, int(clusters))
+        who, file, clusters, geometry = options.serve
+        serve(who, file, int(clusters), geometry)
         return
     began = time.perf_counter()
     results: dict[str, Any] = {}
-    data = {name: (lambda shape=shape: planted(*shape)) for name, shape in CASES.items()}
-    clusters = {name: shape[2] for name, shape in CASES.items()}
-    data["MNIST pixels, k=10"], clusters["MNIST pixels, k=10"] = mnist, 10
-    for name, make in data.items():
-        if options.cases and not any(name.startswith(case) for case in options.cases):
+    for name, case in CASES.items():
+        if options.cases and not any(name.startswith(start) for start in options.cases):
             continue
-        X = make()
-        if X is None:
-            continue
-        print(f"  {name}", flush=True)
-        rounds = options.rounds if clusters[name] < 1000 else max(1, options.rounds // 2)
-        results[name] = compete(X, clusters[name], rounds)
-        results[name]["predict_over_bare"] = predict_ratio(X, clusters[name], options.rounds)
-    settings = {"rounds": options.rounds, "n_init": 1, "patience_seconds": PATIENCE}
+        for geometry in options.geometries:
+            print(f"  {name}, {geometry}", flush=True)
+            X = planted(case, geometry)
+            results[f"{name}, {geometry}"] = {
+                "methods": compete(X, case, geometry, options.rounds),
+                "predict_over_bare": predict_ratio(X, case, geometry, options.rounds),
+                "patience": case.patience,
+            }
+    settings = {"rounds": options.rounds, "n_init": 1, "noise": NOISE, "repeated_below": REPEATED}
     record("shallow", settings, results, began=began)
 
 

@@ -1,9 +1,13 @@
-"""Count the files that rows pass: five things a user does, and the modules whose code runs.
+"""Count what rows pass: five things a user does, the files whose code runs, and copies of the rows.
 
     python docs/journeys.py            the table of docs/architecture.md
     python docs/journeys.py --files    with the names of the files
+    python docs/journeys.py --copies   with the copies of the rows that are in memory at a time
 
-A file counts if one of its functions is called on the way; importing it does not count.
+A file counts if one of its functions is called on the way; importing it does not count. Copies are
+measured (Linux only): what the process holds at most for twice as many rows, less what it holds for
+so many, over the size of these rows as numbers; labels and whatever is computed for each row count
+too. The array that a user holds already does not.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,9 +27,13 @@ from types import FrameType
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "tell"
+FEW, MANY, COLUMNS = 150, 100_000, 64  # rows and columns of a table
+FEW_IMAGES, MANY_IMAGES, SIDE = 60, 2_000, 64
+
+Journey = Callable[[], object]
 
 
-def passed(journey: Callable[[], object]) -> list[str]:
+def passed(journey: Journey) -> list[str]:
     """Run a journey and name the files of which a function was called, without `__init__`."""
     files: set[str] = set()
 
@@ -48,7 +57,7 @@ def passed(journey: Callable[[], object]) -> list[str]:
     return sorted(str(file.relative_to(ROOT)) for file in ours if file.name != "__init__.py")
 
 
-def command(*words: str) -> Callable[[], None]:
+def command(*words: str) -> Journey:
     """Return a journey that runs the command in this process, silently."""
 
     def run() -> None:
@@ -56,7 +65,11 @@ def command(*words: str) -> Callable[[], None]:
 
         sys.argv = ["tell", *words]
         quiet = io.TextIOWrapper(io.BytesIO())
-        with contextlib.redirect_stdout(quiet), contextlib.suppress(SystemExit):
+        with (
+            contextlib.redirect_stdout(quiet),
+            contextlib.redirect_stderr(io.StringIO()),
+            contextlib.suppress(SystemExit),
+        ):
             main()
 
     return run
@@ -87,14 +100,95 @@ def journeys() -> dict[str, list[str]]:
     }
 
 
+def rows_of(n: int) -> np.ndarray:
+    """Rows of three groups; they take n × COLUMNS float64."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(n, COLUMNS)) + 4 * random.integers(0, 3, size=(n, 1))
+    return rows.round(3)
+
+
+def write_table(name: str, n: int) -> str:
+    """Write a CSV file and return its name."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    columns = {f"c{i}": column for i, column in enumerate(rows_of(n).T)}
+    csv.write_csv(pa.table(columns), name)
+    return name
+
+
+def write_images(folder: str, n: int) -> str:
+    """Write grey images of three kinds and return their folder."""
+    from PIL import Image
+
+    random = np.random.default_rng(0)
+    Path(folder).mkdir()
+    for number in range(n):
+        image = random.integers(0, 60, size=(SIDE, SIDE)) + 60 * (number % 3)
+        Image.fromarray(image.astype("uint8")).save(f"{folder}/{number:05}.png")
+    return folder
+
+
+def large(name: str, times: int) -> tuple[Journey, Journey]:
+    """Return a journey with few rows, and one with `times` as many as MANY."""
+    from tell import TELL
+
+    if name == "array":
+        few, many = rows_of(FEW), rows_of(times * MANY)
+        return lambda: TELL(3).fit(few), lambda: TELL(3).fit(many)
+    if name == "images":
+        folders = write_images("few", FEW_IMAGES), write_images("many", times * MANY_IMAGES)
+        words = ("-k", "3", "--deep", "--epochs", "1", "--init", "1", "-o")
+        return tuple(command("fit", data, *words, f"{data}-model") for data in folders)
+    files = write_table("few.csv", FEW), write_table("many.csv", times * MANY)
+    fit = [command("fit", data, "-k", "3", "-o", f"{data}-model") for data in files]
+    if name == "file":
+        return fit[0], fit[1]
+    fit[0]()
+    words = ("update",) if name == "stream" else ("explain", "--map", "pca", "-o", "report.html")
+    return tuple(command(*words, "few.csv-model", data) for data in files)
+
+
+def held(field: str) -> int:
+    """Read from the system how many bytes this process holds, or has held at most."""
+    text = Path("/proc/self/status").read_text()
+    return int(next(line for line in text.splitlines() if line.startswith(field)).split()[1]) << 10
+
+
+def measure(name: str, times: int) -> None:
+    """Print how many bytes a journey takes beyond one with few rows; in a process of its own."""
+    few, many = large(name, times)
+    few()
+    before = held("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark so far
+    many()
+    print(held("VmHWM") - before)
+
+
+def copies(name: str) -> float:
+    """Return the memory that as many rows again take, in sizes of these rows."""
+    size = MANY_IMAGES * SIDE * SIDE if name == "images" else MANY * COLUMNS * 8
+    taken = []
+    for times in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            run = [sys.executable, str(Path(__file__).resolve()), "--measure", name, str(times)]
+            done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True)
+        taken.append(int(done.stdout.split()[-1]))
+    return (taken[1] - taken[0]) / size
+
+
 def main() -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
-    with_files = "--files" in sys.argv  # commands bring an argv of their own
+    with_files, with_copies = "--files" in sys.argv, "--copies" in sys.argv
+    if "--measure" in sys.argv:
+        measure(sys.argv[-2], int(sys.argv[-1]))
+        return
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for name, files in journeys().items():
-            print(f"| {name} | {len(files)} |")
+        for name, files in journeys().items():  # commands bring an argv of their own
+            amount = f" {copies(name.partition(':')[0]):.1f} |" if with_copies else ""
+            print(f"| {name} | {len(files)} |{amount}")
             if with_files:
                 print("  " + "\n  ".join(files))
 

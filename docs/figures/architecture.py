@@ -21,13 +21,13 @@ NOTES = {
     "cli": "one file per command: parse, call, print",
     "serving": "HTTP, metrics, the live page",
     "runtime": "a model at work",
-    "compare": "methods side by side",
+    "compare": "peers side by side",
     "reproduce": "the paper as data",
     "estimators": "TELL, DeepTELL",
     "baselines": "fourteen peers",
     "explanations": "facts, then plots",
     "adapter": "foreign k-means under the same contract",
-    "scale": "shards on Ray or gloo",
+    "scale": "shards, workers",
     "export": "ONNX, SQL, a card",
     "choosing": "how many clusters",
     "contract": "what models can do",
@@ -53,18 +53,19 @@ FILLS = (
 )
 STEPS = [
     ("source", "array, file, stream"),
+    ("preparation", "columns to numbers"),
     ("chunk", "finite, checked, precise"),
     ("batch", "seeded, shuffled"),
     ("encode", "to unit length"),
     ("layer", "scores, labels, loss"),
     ("objective", "L_rec + λ · L_clu"),
     ("step", "the one .backward()"),
-    ("estimator", "centers, labels: numpy"),
+    ("estimator", "centres, labels: numpy"),
     ("contract", "all that others know of it"),
     ("facts", "what is true of it"),
     ("report", "plots: how it is shown"),
 ]
-PASSED = {1, 2, 3, 4, 5, 6}  # the steps inside the training loop
+PASSED = {2, 3, 4, 5, 6, 7}  # the steps inside the training loop
 
 
 def layers() -> list[list[str]]:
@@ -117,7 +118,7 @@ def draw_way(ax: Axes) -> None:
         y = 8.72 - pitch * place
         box(ax, x, y, width, height, "#e6f1ee" if place in PASSED else PAPER)
         ax.text(x + 0.12, y + height / 2, name, va="center", size=10, color=INK, weight="bold")
-        ax.text(x + 1.7, y + height / 2, note, va="center", size=7.8, color=QUIET)
+        ax.text(x + 1.8, y + height / 2, note, va="center", size=7.8, color=QUIET)
         if place:
             arrow(ax, (x + width / 2, y + pitch + 0.01), (x + width / 2, y + height - 0.01))
     top, bottom = 8.72 - pitch * min(PASSED), 8.72 - pitch * max(PASSED)

@@ -9,11 +9,14 @@ import scipy.sparse as sp
 import torch
 from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.preprocessing import PowerTransformer
 
 from tell import TELL, InputError, NotFittedError, ParameterError, choose, load
 from tell.choosing import evidence as module
 from tell.choosing.choice import Choice, decide
 from tell.choosing.evidence import Evidence, adjusted_rand, crossed, prediction_strength
+from tell.choosing.outliers import farthest_out
+from tell.choosing.skew import bend, most_normal, unbend
 
 
 def blobs(k: int, seed: int = 0, n: int = 500, d: int = 6) -> np.ndarray:
@@ -172,6 +175,31 @@ def test_no_gap_no_stability_or_outliers_only_is_one_cluster():
     assert "a few outliers" in decide(curves(**few)).reasons
 
 
+def test_outliers_hide_groups_unless_trimmed():
+    """Three groups and a row a hundred deviations away: alone in a cluster of every division."""
+    random = np.random.default_rng(0)
+    centers = np.array([[0, 0, 0, 0], [8, 0, 0, 0], [0, 8, 0, 0]])
+    X = centers[random.integers(0, 3, 600)] + random.normal(size=(600, 4))
+    X[0, 2] = 100
+    options = {"geometry": "euclidean", "max_clusters": 6}
+    hidden = choose(X, **options)
+    assert hidden.n_clusters == 1
+    assert "trim=0.01 (--trim 1%) leaves such rows out" in hidden.reasons
+    found = choose(X, trim=0.01, **options)
+    assert (found.n_clusters, found.evidence.n_rows) == (3, 594)
+    model = TELL("auto", trim=0.01, **options).fit(X)
+    assert model.n_clusters_ == 3
+    assert model.trimmed_[0]
+    assert "trim" not in choose(np.random.default_rng(0).normal(size=(600, 4)), **options).reasons
+
+
+def test_farthest_out_is_who_has_no_neighbours():
+    """A pair of outliers is found by the distance to its fifth neighbour, not to its first."""
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(700, 2)))
+    x[[3, 600]] = torch.tensor([[50.0, 50.0], [50.0, 50.1]], dtype=x.dtype)
+    assert farthest_out(x, 2 / 700).tolist() == [3, 600]
+
+
 def test_a_choice_is_plain_json():
     found = choose(blobs(3, n=100), geometry="euclidean", max_clusters=4)
     again = Choice.from_json(json.loads(json.dumps(found.to_json())))
@@ -187,8 +215,8 @@ def test_agreement_is_that_of_scikit_learn():
     for _ in range(20):
         first, second = random.integers(0, 4, 50), random.integers(0, 6, 50)
         expected = adjusted_rand_score(first, second)
-        assert np.isclose(adjusted_rand(crossed(first, second)), expected)
-    assert adjusted_rand(crossed(np.zeros(5, int), np.zeros(5, int))) == 1.0
+        assert np.isclose(adjusted_rand(crossed(first, second, 6)), expected)
+    assert adjusted_rand(crossed(np.zeros(5, int), np.zeros(5, int), 1)) == 1.0
 
 
 def test_silhouette_is_that_of_scikit_learn():
@@ -204,3 +232,20 @@ def test_strength_is_that_of_the_cluster_that_fares_worst():
     assert np.isclose(prediction_strength(np.array([[2.0, 0.0], [1.0, 2.0]])), 1 / 3)
     assert prediction_strength(np.array([[2.0, 0.0], [0.0, 3.0]])) == 1.0
     assert prediction_strength(np.ones((1, 1))) == 1.0
+
+
+def test_the_power_of_skew_is_that_of_scikit_learn():
+    random = np.random.default_rng(0)
+    columns = [
+        random.normal(size=500),
+        random.lognormal(0, 0.7, 500),
+        -random.lognormal(0, 1, 500),
+        random.poisson(0.1, 500),
+    ]
+    X = np.column_stack(columns)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = PowerTransformer(standardize=False).fit(X)
+    found = most_normal(X)
+    assert np.allclose(found, expected.lambdas_, atol=0.02)
+    assert np.allclose(bend(X, expected.lambdas_), expected.transform(X))
+    assert np.allclose(unbend(bend(X, found), found), X)

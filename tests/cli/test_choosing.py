@@ -39,6 +39,28 @@ def test_choose_and_fit_agree(blobs, tmp_path):
     assert load(tmp_path / "model").choice_.n_clusters == 4
 
 
+def test_outliers_may_be_left_out_and_directions_be_given_up(blobs, tmp_path):
+    rows = np.load(blobs)
+    rows[:2] = 5000
+    np.save(blobs, rows)
+    options = ("--geometry", "euclidean", "--max", "6")
+    assert "--trim 1%" in " ".join(run("choose", blobs, *options).split())
+    chosen = json.loads(run("choose", blobs, *options, "--trim", "1%", "--json"))
+    assert (chosen["n_clusters"], chosen["evidence"]["n_rows"]) == (4, 297)
+    text = run("fit", blobs, *options, "--trim", "1%", "-o", tmp_path / "model")
+    assert "4 clusters of 300 rows" in text
+    assert "3 rows served worst left out of the centres" in text
+    assert load(tmp_path / "model").trim == 0.01
+    said = run("fit", blobs, "--deep", "-k", "2", "--trim", "1%", "-o", tmp_path / "x", code=2)
+    assert "leave out --standardize, --geometry, --half-life and --trim" in " ".join(said.split())
+    np.save(blobs, np.random.default_rng(0).normal(size=(200, 3)))
+    hint = "compared by direction alone; by distance: --geometry euclidean"
+    assert hint in " ".join(run("choose", blobs, "--max", "4").split())
+    text = run("fit", blobs, "--max", "4", "-o", tmp_path / "one")
+    assert "1 cluster of 200 rows" in text
+    assert hint in " ".join(text.split())
+
+
 def test_max_belongs_to_a_choice(blobs, tmp_path):
     text = run("fit", blobs, "-k", "3", "--max", "6", "-o", tmp_path / "model", code=2)
     assert "leave one out" in text

@@ -16,8 +16,8 @@ import pytest
 from sklearn.datasets import load_wine
 
 from tell import TELL, DeepTELL, load
-from tell.cli.opening import open_like
 from tell.data import sources, table_preparation
+from tell.runtime.model_rows import open_like
 
 from .conftest import Run, environment
 

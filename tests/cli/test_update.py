@@ -16,9 +16,10 @@ import pytest
 from sklearn.datasets import load_iris
 
 from tell import load
-from tell.cli.learning import Interruption, Learning, learn_all
+from tell.cli.update import Interruption, learn_all
 from tell.data.sources import Chunk, open_source
 from tell.exceptions import InputError
+from tell.runtime.learner import Learning
 
 from .conftest import PROGRAM, Run, contents, environment, iris_csv
 

@@ -13,10 +13,12 @@ from torch import nn
 from tell.core.autoencoder import (
     Autoencoder,
     Crop,
+    Dropout,
     FlattenImages,
     Pad,
     UnflattenImages,
     build_autoencoder,
+    channels_last_,
     convolutional,
     fully_connected,
 )
@@ -55,22 +57,51 @@ def gradients(network: Autoencoder, x: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: p.grad for name, p in nn.ModuleList(network).named_parameters()}
 
 
-def test_images_stay_channels_last_forward_and_backward() -> None:
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_stay_channels_last_forward_and_backward(channels: int) -> None:
     torch.manual_seed(0)
-    network, x = convolutional((3, 8, 12), 4), torch.rand(6, 3, 8, 12)
-    modules = nn.ModuleList(network).to(memory_format=torch.channels_last)
+    network, x = convolutional((channels, 8, 12), 4), torch.rand(6, channels, 8, 12)
+    channels_last_(nn.ModuleList(network))
     seen: list[torch.Tensor] = []
 
     def watch(module: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
-        seen.append(inputs[0])
+        seen.extend((inputs[0], output))
         output.register_hook(seen.append)
 
-    for module in modules.modules():
-        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+    for module in nn.ModuleList(network).modules():
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.BatchNorm2d):
             module.register_forward_hook(watch)
     gradients(network, x.contiguous(memory_format=torch.channels_last))
-    assert len(seen) == 16
+    assert len(seen) == 3 * 15
     assert all(image.is_contiguous(memory_format=torch.channels_last) for image in seen)
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    dropped = Dropout(0.2)(torch.ones(1001, 999))
+    assert dropped.unique().tolist() == pytest.approx([0, 1.25], rel=1e-5)
+    assert (dropped == 0).float().mean() == pytest.approx(0.2, abs=0.002)  # 5 deviations
+    assert dropped.double().mean() == pytest.approx(1, abs=0.0025)
+
+
+def test_dropout_passes_gradients_of_what_it_kept() -> None:
+    x = torch.rand(50, 7, requires_grad=True)
+    dropped = Dropout(0.5)(x)
+    dropped.sum().backward()
+    torch.testing.assert_close(x.grad, 2.0 * (dropped != 0))
+
+
+def test_dropout_draws_from_the_seed() -> None:
+    first, second = (torch.manual_seed(3) and Dropout(0.2)(torch.ones(99)) for _ in range(2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, Dropout(0.2)(torch.ones(99)))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_dropout_of_nothing_or_all(share: float) -> None:
+    x = torch.rand(9, 5)
+    assert torch.equal(Dropout(share)(x), x * (1 - share))
+    assert torch.equal(Dropout(share).eval()(x), x)
 
 
 def test_memory_format_changes_neither_results_nor_gradients() -> None:

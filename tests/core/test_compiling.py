@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,14 @@ from tell.core.schedule import constant_rate, cosine_rate
 
 # torch's own compiler still imports what torch deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def precise() -> Iterator[None]:
+    """In float32 a sum at zero, rounded another way, passes a ReLU here and not there."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from tell import TELL, GrowthWarning, InputError, ModelFileError, ParameterError, explain, load
-from tell.estimators.growth import in_words
+from tell import (
+    TELL,
+    GrowthWarning,
+    InputError,
+    ModelFileError,
+    ParameterError,
+    explain,
+    load,
+    open_source,
+)
 from tell.estimators.tell_saving import describe, restore, tensors_of
+from tell.estimators.updating import in_words
 from tell.persistence import SavedModel
 
 CENTERS = 12 * np.random.default_rng(5).normal(size=(5, 6))
@@ -128,6 +137,14 @@ def test_retired_numbers_are_never_used_again(aged: TELL) -> None:
     assert (proba[:, gone] == 0).all()
     assert np.allclose(proba.sum(axis=1), 1)
     assert np.array_equal(aged.transform(everything).argmin(axis=1), aged.predict(everything))
+
+
+def test_workers_give_no_row_to_a_retired_cluster(aged: TELL) -> None:
+    from tell.estimators.all_rows import labelling_task, local_workers
+
+    X = rows(3000, [0, 1, 2, 3], 6)
+    found = local_workers(open_source(X)).each("labels", labelling_task(aged))[0]
+    assert np.array_equal(found, aged.predict(X))
     assert aged.layer_.n_clusters == 4
 
 

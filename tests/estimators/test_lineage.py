@@ -32,7 +32,9 @@ def test_one_percent_more_rows_change_no_number(name):
         new = TELL(k, random_state=seed + 1, n_init=1, **options).fit(X, like=old)
         same = new.predict(X[fewer]) == old.labels_
         assert same.mean() > 0.97
-        assert {entry["fate"] for entry in new.lineage_} <= {"kept", "moved"}
+        # The tenth cluster of the digits has no place of its own: a boundary of it may move.
+        allowed = {"kept", "moved"} if name == "digits" else {"kept"}
+        assert {entry["fate"] for entry in new.lineage_} <= allowed
         assert [entry["was"] for entry in new.lineage_] == list(range(k))
         assert [entry["cluster"] for entry in new.lineage_] == list(range(k))
 

@@ -45,6 +45,8 @@ def test_the_default_says_what_a_step_on_all_rows_would_bring(path: Path) -> Non
     last = model.history_[-1]
     assert last["rows"] == len(ROWS)
     assert last["bound"] <= 1e-3  # ten times tol
+    assert [run["chosen"] for run in model.runs_].count(True) == 1
+    assert len(model.runs_) == model.n_init  # those of the sample
     one = TELL(8, memory="1MiB", passes=1, random_state=0).fit(path)
     assert one.loss_ <= model.loss_
     assert one.n_iter_ >= model.n_iter_

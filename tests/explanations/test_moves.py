@@ -11,9 +11,9 @@ from sklearn.cluster import KMeans
 
 from tell import TELL, explain_change
 from tell.exceptions import InputError
-from tell.explanations.assigned import Assigned
 from tell.explanations.moves import _Sums
 from tell.explanations.terms import plain_terms
+from tell.explanations.view import Assigned
 
 from .conftest import Case
 

@@ -15,8 +15,7 @@ from tell.adapter import KMeansAdapter
 from tell.contract import AffineInput, unit
 from tell.exceptions import ParameterError
 from tell.explanations import Explanation, explain
-from tell.explanations.boundary import nearest_in_cell
-from tell.explanations.points import margin_contributions
+from tell.explanations.points import margin_contributions, nearest_in_cell
 from tell.explanations.view import ModelView, view_model
 
 from .conftest import Case

@@ -158,6 +158,17 @@ def test_groups_are_found_to_be_there(name: str, geometry: Any) -> None:
     assert "There is cluster structure" in render_report(facts)
 
 
+def test_one_outlier_does_not_hide_the_groups() -> None:
+    X = make_blobs(500, centers=4, n_features=5, random_state=0)[0]
+    model = TELL(4, geometry="euclidean", random_state=0).fit(X)
+    with_outlier = np.concatenate([X, X[:1] + 500])
+    plain, other = (explain(model, rows, map_method=None).structure for rows in (X, with_outlier))
+    assert plain is not None
+    assert other is not None
+    assert other.verdict == "yes"
+    assert other.gap == pytest.approx(plain.gap, abs=0.05)
+
+
 def test_members_are_shown_and_a_direction_is_called_one() -> None:
     frame = customers()[["age", "visits", "income"]]
     model = TELL(3, standardize=True, random_state=0).fit(frame)

@@ -164,9 +164,10 @@ def test_rows_learned_before_a_bad_line_are_saved(folder: Path, bad: str) -> Non
 def test_rows_are_saved_whatever_ends_the_reading(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tell.cli.learning import Learning, learn_all
-    from tell.cli.opening import open_like
+    from tell.cli.update import learn_all
     from tell.data.streams import LineSource
+    from tell.runtime.learner import Learning
+    from tell.runtime.model_rows import open_like
 
     data = folder.parent / "rows.ndjson"
     data.write_text("\n".join(GOOD))

@@ -253,7 +253,7 @@ def test_an_idx_file_of_many_dimensions(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_batches_is_remembered_in_bounded_memory(models: dict[str, Path]) -> None:
-    from tell.estimators.tell import STREAM_HISTORY
+    from tell.estimators.updating import STREAM_HISTORY
 
     model = tell.load(models["DeepTELL"])
     model.stream_ = [{"rows": 1, "loss": 0.1, "movement": 0.0, "batch": i} for i in range(1024)]

@@ -25,6 +25,7 @@ from tell.cli.main import app
 from tell.core.sums import Extent
 from tell.data.sources import open_source
 from tell.estimators import all_rows
+from tell.estimators.fit_plan import FitPlan
 from tell.exceptions import InputError, MissingDependencyError, ParameterError
 from tell.scale.ray_workers import RayWorkers, start
 from tell.scale.shards import Shard, Task, split
@@ -77,7 +78,7 @@ def in_process(rows: Any, shards: int, **options: Any) -> TELL:
     model.n_features_in_ = 4
     seed = passes_seed()
     sample = all_rows.survey(workers, n, 8000, seed)
-    model._adopt_full(all_rows.fit_all_rows(model, workers, sample, seed, to_tol=True))
+    model._adopt(all_rows.fit_all_rows(FitPlan(model, seed), workers, sample, to_tol=True))
     return model
 
 

@@ -33,6 +33,8 @@ NEAR_THE_LARGEST = 0.8
 LEAST_STABILITY = 0.5
 #: Smaller clusters are outliers: in shares of a fair share of the rows, and in rows.
 LEAST_SHARE, LEAST_MEMBERS = 0.05, 3
+#: Outliers that take one of so few clusters for themselves may hide groups.
+FEW_CLUSTERS = 5
 #: The range is tried up to here first, and doubled while the gap still rises this much in its
 #: upper half.
 FIRST_RANGE, RISE = 20, 0.17
@@ -103,6 +105,7 @@ def choose_rows(
     geometry: Geometry,
     *,
     max_clusters: int | None = None,
+    trim: float = 0.0,
     seed: int = 0,
     categories: Sequence[Ints] = (),
     report: Callable[[int], None] = lambda tried: None,
@@ -110,12 +113,13 @@ def choose_rows(
     """Choose the number of clusters of rows as they are clustered.
 
     Without `max_clusters` the range is doubled while more clusters still pay; `report` hears how
-    far it has come.
+    far it has come. `trim` is the share of the rows, those farthest from all others, that has no
+    say.
     """
     largest = max_clusters or FIRST_RANGE
     while True:
         size = max(MAX_ROWS, ROWS_PER_CLUSTER * largest)
-        looked_at = sample(rows, geometry, size, seed, categories)
+        looked_at = sample(rows, geometry, size, seed, categories).trimmed(trim)
         n = len(looked_at.values)
         range_end = largest_number(n, largest)
         if n < LEAST_ROWS or range_end == 1 or not np.ptp(looked_at.values, axis=0).any():
@@ -159,10 +163,9 @@ def decide(evidence: Evidence) -> Choice:
     3. If there are none of these: the one with the largest product of stability and silhouette,
        among those with a stability of at least 0.5. If there are none, the answer is 1.
     """
-    ks, n = evidence.n_clusters, evidence.n_rows
-    members = evidence.smallest * n / ks
+    ks = evidence.n_clusters
     considered = (evidence.gap - evidence.gap_error >= LEAST_GAP) & (ks > 1)
-    considered &= (evidence.smallest >= LEAST_SHARE) & (members >= LEAST_MEMBERS - 1e-9)
+    considered &= (evidence.smallest >= LEAST_SHARE) & (_members(evidence) >= LEAST_MEMBERS)
     if not considered.any():
         return Choice(1, None, _no_gap(evidence), evidence)
     clear = considered & (evidence.strength >= CLEAR_STRENGTH)
@@ -178,6 +181,11 @@ def decide(evidence: Evidence) -> Choice:
     if not stable.any():
         return Choice(1, None, _unstable(evidence, considered), evidence)
     return _chosen(evidence, *_best_two(stable, by_product), clear=False)
+
+
+def _members(evidence: Evidence) -> Floats:
+    """Rows of the smallest cluster: (m,)."""
+    return np.round(evidence.smallest * evidence.n_rows / evidence.n_clusters)
 
 
 def _best_two(among: Mask, score: Floats) -> tuple[int, int | None]:
@@ -210,7 +218,7 @@ def _chosen(evidence: Evidence, first: int, second: int | None, *, clear: bool) 
     if _still_rising(evidence):
         text += (
             f" More than {int(evidence.n_clusters[-1])} clusters may be better still: raise "
-            "max_clusters."
+            "max_clusters (--max)."
         )
     return Choice(k, runner_up, text, evidence)
 
@@ -221,7 +229,13 @@ def _no_gap(evidence: Evidence) -> str:
         why = "structureless rows of the same covariance give clusters as tight"
     else:
         why = "what is tighter than in structureless rows are only a few outliers"
-    return f"No cluster structure found (k = 1): {why}."
+    text = f"No cluster structure found (k = 1): {why}."
+    if _members(evidence)[1:FEW_CLUSTERS].min(initial=LEAST_MEMBERS) < LEAST_MEMBERS:
+        text += (
+            " Rows that lie far from all others take clusters for themselves and may hide groups: "
+            "trim=0.01 (--trim 1%) leaves such rows out."
+        )
+    return text
 
 
 def _unstable(evidence: Evidence, considered: Mask) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tell.choosing.outliers import farthest_out
 from tell.choosing.structureless import compressed, structureless
 from tell.contract import Floats, Ints, unit
-from tell.core.assignment import DenseRows, Rows, SparseRows, assign
-from tell.core.engine import Descent
+from tell.core.assignment import Rows, SparseRows
 from tell.core.layer import Geometry
 from tell.core.seeding import canonical_order
-from tell.core.sweep import sweep
+from tell.core.sweep import Solution, losses, scores, sweep
 
 #: Rows that are looked at: so many, or so many per cluster of the largest number.
 MAX_ROWS, ROWS_PER_CLUSTER = 2048, 32
@@ -96,11 +96,18 @@ class Sampled:
         shares = (self.values - self.middle) / farthest  # squares of huge values overflow
         return farthest * float(np.sqrt(np.square(shares).sum(axis=1).mean()))
 
-    def placed(self, values: Floats) -> Rows:
-        """Rows as the engine takes them, about the origin and of a size that float32 can square."""
+    def trimmed(self, share: float) -> Sampled:
+        """Without the share of the rows that lies farthest from all others."""
+        if not share:
+            return self
+        out = farthest_out(self.placed(self.values), share).numpy()
+        return replace(self, values=np.delete(self.values, out, axis=0))
+
+    def placed(self, values: Floats) -> Tensor:
+        """Rows (n, d) as a sweep takes them, about the origin and of a size that can be squared."""
         sphere = self.geometry == "sphere"
         moved = unit(values) if sphere else (values - self.middle) / self.size
-        return DenseRows(torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))
+        return torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32))
 
 
 def sample(
@@ -147,14 +154,14 @@ def _matrix(rows: Rows) -> object:
 def gather(rows: Sampled, largest: int, seed: int) -> Evidence:
     """Try every number from 1 to `largest`."""
     placed = rows.placed(rows.values)
-    n = placed.shape[0]
+    n = len(placed)
     ks = list(range(1, largest + 1))
     found = sweep(placed, ks, rows.geometry, seed)
     loss = np.array([found[k].loss for k in ks])
     gap, gap_error = _gap(rows, loss, ks, seed)
     halves = _halves(placed, ks, rows.geometry, seed)
     silhouette, silhouette_error = _silhouettes(placed, found, seed)
-    sizes = [torch.bincount(found[k].assignment.labels, minlength=k) for k in ks]
+    sizes = [torch.bincount(found[k].labels, minlength=k) for k in ks]
     elbows = np.array([_elbow(curve) for curve in halves.losses])
     return Evidence(
         n_clusters=np.array(ks),
@@ -185,8 +192,8 @@ def _gap(rows: Sampled, loss: Floats, ks: list[int], seed: int) -> tuple[Floats,
     n_draws = DRAWS_OF_FEW if len(rows.values) <= FEW_ROWS else N_DRAWS
     curves = []
     for i, drawn in enumerate(structureless(rows.values, rows.categories, random, n_draws)):
-        found = sweep(rows.placed(drawn), tried, rows.geometry, seed + i)
-        shares = _log_share(np.array([found[k].loss for k in tried]))
+        found = losses(rows.placed(drawn), tried, rows.geometry, seed + i)
+        shares = _log_share(np.array(found))
         curves.append(np.interp(np.log(ks), np.log(tried), shares))
     gaps = np.array(curves) - _log_share(loss)  # (draws × kinds, m)
     kinds = gaps.reshape(n_draws, -1, len(ks))
@@ -205,10 +212,14 @@ def reference_numbers(largest: int) -> list[int]:
 
     >>> reference_numbers(20)
     [1, 2, 3, 4, 6, 8, 11, 15, 20]
+    >>> reference_numbers(30)
+    [1, 2, 3, 4, 6, 8, 11, 15, 21, 30]
     """
     numbers = [1]
     while numbers[-1] < largest:
-        numbers.append(min(largest, max(numbers[-1] + 1, round(numbers[-1] * REFERENCE_STEP))))
+        following = max(numbers[-1] + 1, round(numbers[-1] * REFERENCE_STEP))
+        close = following * REFERENCE_STEP**0.5 > largest  # too close to be worth a step
+        numbers.append(largest if close else following)
     return numbers
 
 
@@ -219,48 +230,37 @@ class _Halves:
     losses: Floats  # (2 × halvings, m)
 
 
-def _halves(rows: Rows, ks: list[int], geometry: Geometry, seed: int) -> _Halves:
+def _halves(x: Tensor, ks: list[int], geometry: Geometry, seed: int) -> _Halves:
     """Sweep both halves of the rows, each on its own, and compare what comes out."""
     generator = torch.Generator().manual_seed(seed)
-    n = rows.shape[0]
-    agreement, strength, losses = [], [], []
-    for i in range(HALVINGS if n <= MANY_ROWS else FEW_HALVINGS):
-        parts = [part.sort().values for part in torch.randperm(n, generator=generator).chunk(2)]
-        found = [sweep(rows.take(part), ks, geometry, seed + i) for part in parts]
-        pairs = [_labels(rows, found, k, geometry) for k in ks]
-        agreement.append([adjusted_rand(crossed(*pair)) for pair in pairs])
-        strength.append([_strength(pair, parts) for pair in pairs])
-        losses += [[half[k].loss for k in ks] for half in found]
-    return _Halves(np.array(agreement), np.array(strength), np.array(losses))
+    agreement, strength, curves = [], [], []
+    for i in range(HALVINGS if len(x) <= MANY_ROWS else FEW_HALVINGS):
+        parts = torch.randperm(len(x), generator=generator).chunk(2)
+        halves = [x[part.sort().values] for part in parts]
+        first, second = (sweep(half, ks, geometry, seed + i) for half in halves)
+        for_first = [_crossed(halves[0], first[k], second[k], geometry) for k in ks]
+        for_second = [_crossed(halves[1], second[k], first[k], geometry) for k in ks]
+        pairs = list(zip(for_first, for_second, strict=True))
+        agreement.append([adjusted_rand(one + other.T) for one, other in pairs])
+        strength.append([min(map(prediction_strength, pair)) for pair in pairs])
+        curves += [[found[k].loss for k in ks] for found in (first, second)]
+    return _Halves(np.array(agreement), np.array(strength), np.array(curves))
 
 
-def _labels(
-    rows: Rows, found: list[dict[int, Descent]], k: int, geometry: Geometry
-) -> tuple[Ints, Ints]:
-    """The labels (n,) that the centres of either half give to all rows."""
-    first, second = (assign(rows, half[k].centers, geometry).labels.numpy() for half in found)
-    return first, second
+def _crossed(half: Tensor, own: Solution, other: Solution, geometry: Geometry) -> Floats:
+    """The rows of a half by their own clusters and by those that the other half found: (k, k)."""
+    theirs = scores(half, other.centers, geometry).argmax(dim=0)
+    return crossed(own.labels.numpy(), theirs.numpy(), len(own.centers))
 
 
-def _strength(labels: tuple[Ints, Ints], parts: list[Tensor]) -> float:
-    first, second = (part.numpy() for part in parts)
-    own, other = labels
-    return min(
-        prediction_strength(crossed(own[first], other[first])),
-        prediction_strength(crossed(other[second], own[second])),
-    )
+def crossed(first: Ints, second: Ints, k: int) -> Floats:
+    """How many rows each pair of labels has: (k, k).
 
-
-def crossed(first: Ints, second: Ints) -> Floats:
-    """How many rows each pair of labels has: (k, l).
-
-    >>> crossed(np.array([0, 0, 1]), np.array([1, 1, 0]))
+    >>> crossed(np.array([0, 0, 1]), np.array([1, 1, 0]), 2)
     array([[0., 2.],
            [1., 0.]])
     """
-    shape = int(first.max()) + 1, int(second.max()) + 1
-    counts = np.bincount(first * shape[1] + second, minlength=shape[0] * shape[1])
-    return counts.reshape(shape).astype(np.float64)
+    return np.bincount(first * k + second, minlength=k * k).reshape(k, k).astype(np.float64)
 
 
 def adjusted_rand(table: Floats) -> float:
@@ -296,13 +296,12 @@ def _pairs(counts: Floats) -> Floats:
     return np.asarray(counts * (counts - 1) / 2)
 
 
-def _silhouettes(rows: Rows, found: dict[int, Descent], seed: int) -> tuple[Floats, Floats]:
+def _silhouettes(x: Tensor, found: dict[int, Solution], seed: int) -> tuple[Floats, Floats]:
     """Mean silhouette (m,) of some rows, and its standard error (m,)."""
     generator = torch.Generator().manual_seed(seed)
-    few = torch.randperm(rows.shape[0], generator=generator)[:SILHOUETTE_ROWS].sort().values
-    x = rows.dense(few)
-    apart = torch.cdist(x, x)
-    each = [_silhouette(apart, found[k].assignment.labels[few], k) for k in found]
+    few = torch.randperm(len(x), generator=generator)[:SILHOUETTE_ROWS].sort().values
+    apart = torch.cdist(x[few], x[few]).float()
+    each = [_silhouette(apart, found[k].labels[few], k) for k in found]
     mean = [float(values.mean()) for values in each]
     error = [float(values.std()) / len(few) ** 0.5 if len(few) > 1 else 0.0 for values in each]
     return np.array(mean), np.array(error)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from tell.choosing.skew import bend, most_normal, unbend
 from tell.contract import Floats, Ints
 
 #: Columns with at most this many values keep them: steps alone are no groups.
@@ -26,6 +27,12 @@ def structureless(
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     vary = deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300)
     low, high = rows[:, vary].min(axis=0), rows[:, vary].max(axis=0)
+    grouped = {int(f) for part in categories for f in part}
+    few = {
+        f: np.sort(column)
+        for f, column in enumerate(rows.T)
+        if f not in grouped and len(np.unique(column)) <= FEW_VALUES
+    }
     mixing = _mixing(rows)
     skewed = _skewed((rows[:, vary] - mean[vary]) / deviation[vary])
     for _ in range(n_draws):
@@ -35,7 +42,7 @@ def structureless(
         box[:, vary] = low + norm.cdf(normal[:, vary] / deviation[vary]) * (high - low)
         bent[:, vary] += deviation[vary] * skewed(random)
         for drawn in (mean + normal, mean + flat, box, bent):
-            yield _with_own_values(drawn, rows, categories, random)
+            yield _with_own_values(drawn, few, rows, categories, random)
 
 
 def _mixing(rows: Floats) -> Floats:
@@ -46,30 +53,29 @@ def _mixing(rows: Floats) -> Floats:
 
 def _skewed(rows: Floats) -> Callable[[np.random.Generator], Floats]:
     """Rows (n, d) with the skew of these: normal ones behind Yeo and Johnson's power transform."""
-    from sklearn.preprocessing import PowerTransformer
-
-    power = PowerTransformer().fit(rows)
-    level = power.transform(rows)
+    power = most_normal(rows)
+    level = bend(rows, power)
     mixing, middle = _mixing(level), level.mean(axis=0)
     low, high = level.min(axis=0), level.max(axis=0)
 
     def draw(random: np.random.Generator) -> Floats:
         drawn = middle + random.normal(size=(len(rows), len(mixing))) @ mixing
-        back = power.inverse_transform(np.clip(drawn, low, high))
-        return np.nan_to_num(np.asarray(back, np.float64))
+        return unbend(np.clip(drawn, low, high), power)
 
     return draw
 
 
 def _with_own_values(
-    drawn: Floats, rows: Floats, categories: list[Ints], random: np.random.Generator
+    drawn: Floats,
+    sorted_few: dict[int, Floats],
+    rows: Floats,
+    categories: list[Ints],
+    random: np.random.Generator,
 ) -> Floats:
     """Put the values of these rows into drawn ones, where they are categories or few."""
-    grouped = {int(f) for part in categories for f in part}
-    for f in range(rows.shape[1]):
-        if f not in grouped and len(np.unique(rows[:, f])) <= FEW_VALUES:
-            rank = np.argsort(np.argsort(drawn[:, f] + 1e-9 * random.normal(size=len(drawn))))
-            drawn[:, f] = np.sort(rows[:, f])[rank]
+    for f, values in sorted_few.items():
+        rank = np.argsort(np.argsort(drawn[:, f] + 1e-9 * random.normal(size=len(drawn))))
+        drawn[:, f] = values[rank]
     for part in categories:
         drawn[:, part] = rows[random.permutation(len(rows))][:, part]
     return drawn

@@ -26,6 +26,7 @@ def command(
     image_size: options.ImageSize = None,
     geometry: options.Geometry = None,
     standardize: options.Standardize = False,
+    trim: options.Trim = None,
     seed: options.Seed = 0,
     memory: options.Memory = options.DEFAULT_MEMORY,
     json: options.Json = False,
@@ -43,8 +44,7 @@ def command(
       tell choose digits --max 30
       tell choose rows.csv --json | jq .n_clusters
     """
-    from tell.cli.fitting import build, how_to_prepare
-    from tell.cli.opening import open_new
+    from tell.cli.fitting import build, how_to_prepare, open_new
     from tell.estimators.how_many import choose_for
 
     preparing = how_to_prepare(prepare, options.types(types), gaps, standardize=standardize)
@@ -62,12 +62,17 @@ def command(
         prepare=preparing if source.preparation is not None else False,
         geometry=geometry,
         standardize=standardize,
+        trim=options.share("--trim", trim),
         memory=memory,
         seed=seed,
         visible=err.is_terminal and not (quiet or json),
     )
     choice = choose_for(model, source)
-    print_json(choice.to_json()) if json else print_choice(choice)
+    if json:
+        print_json(choice.to_json())
+        return
+    print_choice(choice)
+    hint_at_distances(choice.n_clusters, model.geometry)
 
 
 def print_choice(choice: Choice) -> None:
@@ -75,7 +80,7 @@ def print_choice(choice: Choice) -> None:
     grid = table("clusters", "gap", "stability", "strength", "silhouette", "elbow", "", text=("",))
     for record in _near(choice):
         k = int(record["n_clusters"])
-        mark = {choice.n_clusters: "chosen", choice.runner_up: "next best"}.get(k, "")
+        mark = {choice.n_clusters: "chosen", choice.runner_up: "next"}.get(k, "")
         grid.add_row(
             str(k),
             f"{record['gap']:.3f} ± {record['gap_error']:.3f}",
@@ -87,7 +92,13 @@ def print_choice(choice: Choice) -> None:
         )
     out.print(grid)
     out.print(f"\n{choice.reasons}", markup=False)
-    out.print(f"from {choice.evidence.n_rows:,} rows", markup=False)
+    out.print(f"measured on {choice.evidence.n_rows:,} rows", markup=False)
+
+
+def hint_at_distances(n_clusters: int, geometry: str) -> None:
+    """Who finds nothing in directions may have groups that differ in length or lie about 0."""
+    if n_clusters == 1 and geometry == "sphere":
+        out.print("rows were compared by direction alone; by distance: --geometry euclidean")
 
 
 def _near(choice: Choice) -> list[dict[str, float]]:

@@ -52,26 +52,6 @@ class Assessment:
         return evaluate(self.y[known], self.labels[known]).as_dict()
 
 
-def assess(model: ClusterModel, chunks: Iterable[Chunk]) -> Assessment:
-    """Assign every row and see how near it is to its centre."""
-    k = len(model.cluster_centers_)
-    sizes, total = np.zeros(k, dtype=np.int64), np.zeros(k)
-    labels: list[NDArray[np.int32]] = []
-    known: list[Labels] = []
-    for chunk in chunks:
-        near = model.transform(chunk.X)
-        label = near.argmin(axis=1).astype(np.int32)
-        sizes += np.bincount(label, minlength=k)
-        total += np.bincount(label, weights=near.min(axis=1) ** 2, minlength=k)
-        labels.append(label)
-        if chunk.y is not None:
-            known.append(chunk.y)
-    spread = np.divide(total, sizes, out=np.full(k, np.nan), where=sizes > 0)
-    return Assessment(
-        sizes, spread, np.concatenate(labels), np.concatenate(known) if known else None
-    )
-
-
 #: Wider rows are no table that people read, and more rows take long to read again: nothing is
 #: noted of the members' columns then.
 MOST_COLUMNS, MOST_ROWS = 1000, 1_000_000

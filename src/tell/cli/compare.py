@@ -119,8 +119,7 @@ def command(
       tell compare flowers.csv -k 3 --label species --html compare.html
       tell compare mnist -k 10 --features ae --sample 5000 --time-limit 1800
     """
-    from tell.cli.fitting import how_to_prepare
-    from tell.cli.opening import open_new
+    from tell.cli.fitting import how_to_prepare, open_new
     from tell.cli.writers import check_page
     from tell.compare.limited_process import Limits
     from tell.compare.ranking import chosen_methods, compare, rank

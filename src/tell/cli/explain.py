@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,11 +11,20 @@ import typer
 
 from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say, table
+from tell.exceptions import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tell.data.chunks import Source
     from tell.explanations import Comparison, Explanation, Moves
     from tell.explanations.contrast import Contrast
     from tell.explanations.points import Counterfactual, PointFacts
+
+_NOT_A_TABLE = (
+    "--profile and --id need a table with columns, that can be read twice, got {}; in Python, pass "
+    "profile= and ids= to explain"
+)
 
 _OUTPUT = "Output"
 
@@ -150,16 +160,15 @@ def command(
       tell explain model flowers.csv --reject 1%
     """
     from tell import load
-    from tell.cli.beside import read_beside
-    from tell.cli.opening import held, open_like
     from tell.cli.predict import check_rejects
     from tell.cli.writers import check_page, check_target
     from tell.explanations import compare, explain, explain_change, report
+    from tell.runtime.model_rows import open_like
 
     pairs = [options.cluster_pair(text) for text in contrast or ()]
     check_page(target, data)
     check_target(labels, data, many_columns=True)
-    share = None if reject is None else options.share("--reject", reject)
+    share = options.share("--reject", reject)
     fitted = load(model, trust=trust)
     check_rejects(fitted, share)
     if name:
@@ -172,7 +181,7 @@ def command(
         if source.rereadable:
             older_rows = open_like(older, data, label=label)  # its own columns, prepared its way
         else:
-            source = older_rows = held(source)
+            source = older_rows = _held(source)
     only_rows = bool(row) and target is None and not json
     beside = read_beside(data, [*(profile or ()), *([id_column] if id_column else ())])
     facts = explain(
@@ -215,8 +224,8 @@ def command(
 def _write_labelled(fitted: Any, data: str, target: Path, label: str | None) -> None:
     """Write the data itself with a column for the clusters, and one for their names."""
     from tell.cli.labelling import write_labels
-    from tell.cli.opening import open_like
     from tell.data.tables import TableSource
+    from tell.runtime.model_rows import open_like
 
     source = open_like(fitted, data, label=label, keep_gaps=True)
     keep = list(source.available) if isinstance(source, TableSource) else []
@@ -365,3 +374,48 @@ def _text(value: str) -> str:
     from rich.markup import escape
 
     return escape(plain(value))
+
+
+def _held(source: Source) -> Source:
+    """Read a stream that is needed twice into memory."""
+    from tell.data.arrays import ArraySource
+
+    rows = source.read()
+    copy = ArraySource(rows.X, y=rows.y, name=source.name, shape=source.shape)
+    copy.feature_names, copy.preparation = source.feature_names, source.preparation
+    return copy
+
+
+def read_beside(data: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The columns `names` (n,) of a table: numbers, days, or text; a gap is NaN, NaT or empty."""
+    if not names:
+        return {}
+    from tell.data.sources import open_source
+    from tell.data.table_preparation import held_table
+    from tell.data.tables import TableSource
+
+    source = open_source(data)
+    if not isinstance(source, TableSource) or not source.rereadable:
+        raise InputError(_NOT_A_TABLE.format(data))
+    for name in names:
+        if name not in source.available:
+            known = ", ".join(source.available[:12])
+            raise InputError(f"{data}: there is no column {name!r}; it has {known}")
+    source.columns = list(dict.fromkeys(names))
+    table = held_table(source).table
+    return {name: _column(table.column(name).combine_chunks()) for name in source.columns}
+
+
+def _column(cells: Any) -> NDArray[Any]:
+    """Cells as what they are, as a preparation reads them."""
+    import numpy as np
+    from pyarrow import types
+
+    from tell.data.cells import as_days, as_numbers, as_texts, date_patterns
+
+    if (days := as_days(cells, next(iter(date_patterns(cells)), None))) is not None:
+        return np.rint(days * 86400).astype("datetime64[s]")
+    if not types.is_boolean(cells.type) and (numbers := as_numbers(cells)) is not None:
+        whole = np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()
+        return numbers.astype(np.int64) if whole and (abs(numbers) < 1e15).all() else numbers
+    return as_texts(cells)

@@ -77,8 +77,8 @@ def command(
       tell export model --rules customers.csv --sql --table customers > label.sql
     """
     from tell import load
-    from tell.cli.opening import open_like
     from tell.exceptions import ParameterError
+    from tell.runtime.model_rows import open_like
 
     if leaves is not None and rules is None:
         raise ParameterError("--leaves needs --rules DATA; say which rows to learn rules from")
@@ -102,6 +102,6 @@ def command(
         for line in str(source).splitlines():
             typer.echo(plain(line))
     if onnx is not None:
-        share = None if reject is None else options.share("--reject", reject)
+        share = options.share("--reject", reject)
         fitted.to_onnx(onnx, double=double, reject=share)
         say(f"ONNX model written to {onnx}")

@@ -42,6 +42,7 @@ def command(
     standardize: options.Standardize = False,
     n_init: options.Restarts = None,
     half_life: options.HalfLife = None,
+    trim: options.Trim = None,
     seed: options.Seed = 0,
     memory: options.Memory = options.DEFAULT_MEMORY,
     deep: options.Deep = False,
@@ -79,9 +80,16 @@ def command(
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
-    from tell.cli.decisions import print_preparation
-    from tell.cli.fitting import Remembered, advice, build, fit_and_save, how_to_prepare
-    from tell.cli.opening import connect, open_new
+    from tell.cli.fitting import (
+        Remembered,
+        advice,
+        build,
+        connect,
+        fit_and_save,
+        how_to_prepare,
+        open_new,
+    )
+    from tell.cli.portrait import print_preparation
 
     check_free(folder, replace=force)
     if like is not None:
@@ -89,7 +97,7 @@ def command(
 
         given: dict[str, object] = {"--deep": deep, "--standardize": standardize}
         given |= {"--geometry": geometry, "--workers": workers, "--column": types}
-        given |= {"--columns": columns, "--drop": drop, "--max": most}
+        given |= {"--columns": columns, "--drop": drop, "--max": most, "--trim": trim}
         result = fit_like(
             like,
             data,
@@ -117,6 +125,7 @@ def command(
         standardize=standardize,
         n_init=n_init,
         half_life=half_life,
+        trim=options.share("--trim", trim),
         memory=memory,
         only_deep={"recipe": recipe, "start": start, "n_jobs": jobs, "checkpoint": checkpoint},
         seed=seed,
@@ -166,15 +175,23 @@ def _members(model: Any) -> Table | None:
 
 def print_fit(result: dict[str, Any], *, members: Table | None = None) -> None:
     """Show people what came out and what they can do next."""
+    from tell.cli.choose import hint_at_distances
     from tell.cli.cluster_table import print_clusters, print_metrics
+    from tell.explanations.words import counted
 
     out.print(
-        f"[bold]{result['n_clusters']} clusters[/] of {result['rows']:,} rows × "
+        f"[bold]{counted(result['n_clusters'], 'cluster')}[/] of {result['rows']:,} rows × "
         f"{result['features']:,} columns in {result['seconds']:.1f} s\n"
         f"{result['geometry']}, loss {result['loss']:.4g}, {result['iterations']} iterations\n"
     )
     if result["choice"]:
-        out.print(f"why so many: {result['choice']['reasons']}\n", markup=False)
+        out.print(f"why so many: {result['choice']['reasons']}", markup=False)
+        if result["kind"] == "TELL":
+            hint_at_distances(result["n_clusters"], result["geometry"])
+        out.print()
+    if result["trimmed"]:
+        rows = counted(result["trimmed"], "row")
+        out.print(f"{rows} served worst left out of the centres (--trim)\n")
     for line in result.get("lineage_in_words", ()):
         out.print(line, markup=False)
     print_clusters(result["clusters"])

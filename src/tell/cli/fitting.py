@@ -1,4 +1,4 @@
-"""From options to a fitted, assessed and saved model."""
+"""From options to rows, and to a fitted, assessed and saved model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tell.cli.cluster_table import (
 )
 from tell.data.chunks import Chunk, Source
 from tell.data.limits import DEFAULT_MEMORY
-from tell.exceptions import ParameterError
+from tell.exceptions import InputError, ParameterError
 
 if TYPE_CHECKING:
     from tell.data.table_preparation import TablePreparation
@@ -105,6 +105,44 @@ def how_to_prepare(
     return None
 
 
+def open_new(
+    data: str,
+    *,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    label: str | None,
+    image_size: int | None = None,
+    prepare: TablePreparation | None = None,
+) -> Source:
+    """Open rows for a new model; a table is read through what is learned of it, if asked to."""
+    from tell.data.sources import open_source
+    from tell.data.table_preparation import held_table
+    from tell.data.tables import TableSource
+
+    source = open_source(data, columns=columns, drop=drop, label=label, image_size=image_size)
+    if prepare is None:
+        return source
+    if not isinstance(source, TableSource):
+        if prepare.types or prepare.gaps != "fill":
+            raise InputError(
+                f"{source.name}: --column and --gaps need a table with columns (CSV, Parquet), got "
+                "an array; fill its gaps before saving it"
+            )
+        return source
+    source = source if source.rereadable else held_table(source)
+    return prepare.learn(source).apply(source)
+
+
+def connect(workers: int | None, address: str | None) -> None:
+    """Reach the Ray cluster that workers are to run on, before any work is done."""
+    if address is not None and workers is None:
+        raise ParameterError("--address needs --workers; say how many processes may run there")
+    if workers is not None:
+        from tell.scale.ray_workers import start
+
+        start(workers, address)
+
+
 def build(
     clusters: int | str,
     *,
@@ -115,6 +153,7 @@ def build(
     standardize: bool = False,
     n_init: int | None = None,
     half_life: float | None = None,
+    trim: float | None = None,
     memory: int | str = DEFAULT_MEMORY,
     only_deep: Mapping[str, Any] | None = None,
     seed: int,
@@ -140,14 +179,15 @@ def build(
     if not deep:
         geometry = geometry or (TABLE_GEOMETRY if prepare else "sphere")
         shared |= {"geometry": geometry, "standardize": standardize, "half_life": half_life}
+        shared |= {} if trim is None else {"trim": trim}
         shared |= {"workers": workers} if passes is None else {"workers": workers, "passes": passes}
         return estimators.TELL(clusters, **shared)
     if passes is not None:
         raise ParameterError("--deep reads all rows in every epoch; leave out --passes")
-    if standardize or half_life is not None or geometry not in (None, "sphere"):
+    if standardize or trim or half_life is not None or geometry not in (None, "sphere"):
         raise ParameterError(
             "--deep learns its own features and clusters them on the sphere; leave out "
-            "--standardize, --geometry and --half-life"
+            "--standardize, --geometry, --half-life and --trim"
         )
     return estimators.DeepTELL(clusters, workers=workers, **shared, **given)
 
@@ -245,6 +285,7 @@ def _summary(model: Any, found: Assessment) -> dict[str, Any]:
         "loss": float(model.loss_),
         "iterations": int(model.n_iter_),
         "choice": choice.to_json() if (choice := getattr(model, "choice_", None)) else None,
+        "trimmed": int(np.sum(getattr(model, "trimmed_", 0))),
         "metrics": found.metrics(),
         "clusters": describe(model, found.sizes, found.spread),
     }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.cli.opening import kept_beside, watched
 from tell.cli.writers import label_writer
 from tell.contract import cluster_names
-from tell.data.chunks import Source
+from tell.data.chunks import Chunk, Source
+from tell.progress import progress
 from tell.runtime.answers import assignments
 
 
@@ -31,10 +32,10 @@ def write_labels(
 
     `silent` keeps standard output clean, where there is no target.
     """
-    beside = kept_beside(source, keep)
+    beside = _kept_beside(source, keep)
     tally = Tally(len(model.cluster_centers_), keep=silent and target is None)
     with label_writer(target, silent=silent) as writer:
-        for chunk in watched(source, "predict", visible=visible):
+        for chunk in _watched(source, "predict", visible=visible):
             part = assignments(model, chunk.X, proba=proba, distances=distances, reject=reject)
             writer.write(beside(chunk) | part)
             lost = 0 if reject is None else _count_rejected(chunk.X, part["cluster"])
@@ -45,6 +46,26 @@ def write_labels(
         "data": source.name,
         "out": None if target is None else str(target),
     }
+
+
+def _kept_beside(source: Source, names: list[str]) -> Callable[[Chunk], dict[str, Any]]:
+    """What is written beside the labels of a chunk: columns by name, or the files of images."""
+    from tell.data.images import ImageFolder
+    from tell.data.table_preparation import KeptColumns
+
+    if isinstance(source, ImageFolder):
+        files = source.files
+        return lambda chunk: {"file": files[chunk.start : chunk.start + len(chunk)]}
+    kept_columns = KeptColumns(source, names)
+    return lambda chunk: kept_columns.take()
+
+
+def _watched(source: Source, verb: str, *, visible: bool) -> Iterator[Chunk]:
+    """Go through the rows of a source with a progress bar."""
+    with progress(verb, source.n_rows, visible=visible) as bar:
+        for chunk in source.chunks():
+            yield chunk
+            bar.update(chunk.start + len(chunk))
 
 
 def _count_rejected(X: NDArray[Any], labels: NDArray[Any]) -> int:

@@ -172,6 +172,17 @@ HalfLife = Annotated[
         show_default=False,
     ),
 ]
+Trim = Annotated[
+    str | None,
+    typer.Option(
+        "--trim",
+        metavar="SHARE",
+        help="Outliers have no say: leave out this share of the rows, such as 2% or 0.02, that the "
+        "centres serve worst (and, in a choice of -k, that lies farthest from all others).",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(
@@ -287,14 +298,16 @@ Quiet = Annotated[
 ]
 
 
-def share(option: str, text: str) -> float:
-    """A share of the rows: "1%" or "0.01".
+def share(option: str, text: str | None) -> float | None:
+    """A share of the rows: "1%" or "0.01", or none.
 
-    >>> share("--reject", "2.5%"), share("--reject", "0.01")
-    (0.025, 0.01)
+    >>> share("--reject", "2.5%"), share("--reject", "0.01"), share("--reject", None)
+    (0.025, 0.01, None)
     """
     from tell.exceptions import ParameterError
 
+    if text is None:
+        return None
     number = text.strip()
     try:
         part = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)

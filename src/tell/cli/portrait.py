@@ -1,4 +1,4 @@
-"""What `tell show` says about a model."""
+"""What `tell show` and `tell fit` say about a model: columns, preparation, centres."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from tell.cli.cluster_table import MOST_SHOWN, describe, print_clusters, print_metrics
-from tell.cli.console import out, plain, table
-from tell.cli.numbers import shown
-from tell.cli.opening import feature_names, kept
+from tell.cli.console import err, out, plain, say, table
+from tell.data.table_preparation import decisions
+from tell.runtime.model_rows import feature_names, kept
 
 if TYPE_CHECKING:
     from tell.contract import ClusterModel, Reals
+    from tell.data.preparation import Preparation
+
 
 # Centres with more columns than this are told by the columns in which they stand out.
 MOST_COLUMNS = 6
+MOST_PREPARED = 40  # columns of a table whose preparation is told
 MOST_TOLD = 3
 _WAYS = {
     "one-hot": "categories",
@@ -149,8 +152,6 @@ def _text(value: object) -> Text:
 
 def _decisions(model: ClusterModel) -> list[dict[str, Any]] | None:
     """What became of each column of the model's table."""
-    from tell.data.table_preparation import decisions
-
     learned = getattr(model, "preparation_", None)
     return None if learned is None else decisions(learned)
 
@@ -257,3 +258,71 @@ def values_table(
         grid.add_row(str(cluster), _text(", ".join(words)))
     grid.caption = note
     return grid
+
+
+def print_preparation(preparation: Preparation, *, by_default: bool) -> None:
+    """Say on standard error what every column is and what becomes of it."""
+    lines = decisions(preparation)
+    grid = table("column", "is", "becomes", "gaps", "filled with", "why", text=(
+        "column", "is", "becomes", "filled with", "why",
+    ))  # fmt: skip
+    for line in lines[:MOST_PREPARED]:
+        grid.add_row(*(Text(plain(cell)) for cell in _cells(line)))
+    err.print(grid)
+    if len(lines) > MOST_PREPARED:
+        say(f"… and {len(lines) - MOST_PREPARED:,} more columns; tell show --json lists all")
+    if by_default:
+        # Measured by benchmarks/tables.py.
+        say("equal weights, euclidean: best over 11 labelled tables; change: --column NAME:TYPE")
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    gaps = "< 0.1%" if 0 < line["missing"] < 0.001 else f"{line['missing']:.1%}"
+    gaps = gaps if line["missing"] else ""
+    fill = line["fill"] if line["missing"] else None
+    filled = "" if fill is None else (shown([fill])[0] if isinstance(fill, float) else str(fill))
+    return [line["column"], line["kind"], line["treatment"], gaps, filled, line["note"]]
+
+
+def shown(values: Iterable[float], digits: int = 4) -> list[str]:
+    """Numbers of one column, with enough digits that different ones look different.
+
+    Each has at least `digits` significant digits; more where the column spreads by less than they
+    show. Nothing below 10^15 is written with an exponent, and rounding noise is 0.
+
+    >>> shown([20240115.0, 20240116.0])
+    ['20240115', '20240116']
+    >>> shown([1234567.891, 0.5]), shown([3.0, -4.5e-17]), shown([1e30])
+    (['1234568', '0.5'], ['3', '0'], ['1e+30'])
+    """
+    numbers = [float(value) for value in values]
+    finite = np.array([value for value in numbers if np.isfinite(value)])
+    largest = float(np.abs(finite).max()) if len(finite) else 0.0
+    clean = [0.0 if abs(value) < 1e-14 * largest else value for value in numbers]
+    gap = _smallest_gap(clean)
+    return [_shown(value, digits, gap) for value in clean]
+
+
+def _smallest_gap(numbers: list[float]) -> float:
+    """Between two different numbers of the column; not finer than a millionth of the largest."""
+    different = np.unique([value for value in numbers if np.isfinite(value)])
+    if len(different) < 2:
+        return 0.0
+    least = 1e-9 * float(np.abs(different).max())
+    gaps = np.diff(different)
+    return float(gaps[gaps > least].min()) if (gaps > least).any() else 0.0
+
+
+def _shown(value: float, digits: int, gap: float) -> str:
+    if not np.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    size = int(np.floor(np.log10(abs(value))))
+    if abs(value) >= 1e15 or abs(value) < 1e-5:
+        return f"{value:.{digits - 1}g}" if gap == 0 else f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - size)
+    if gap > 0:  # so that half a step of the last digit is less than the gap
+        decimals = max(decimals, min(9, int(np.ceil(-np.log10(gap)))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

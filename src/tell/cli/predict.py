@@ -88,11 +88,11 @@ def command(
     """
     from tell import load
     from tell.cli.labelling import write_labels
-    from tell.cli.opening import open_like
     from tell.cli.writers import check_target
+    from tell.runtime.model_rows import open_like
 
     wanted = options.names(keep)
-    share = None if reject is None else options.share("--reject", reject)
+    share = options.share("--reject", reject)
     if workers is not None:
         more = proba or distances or bool(wanted) or share is not None
         result = label_in_parallel(model, data, target, workers, address, more)
@@ -144,9 +144,10 @@ def label_in_parallel(
 ) -> dict[str, Any]:
     """Have every worker label its rows and write a file of them."""
     from tell import TELL, load
-    from tell.cli.opening import connect, open_like
+    from tell.cli.fitting import connect
     from tell.estimators.all_rows import write_shards
     from tell.exceptions import ParameterError
+    from tell.runtime.model_rows import open_like
 
     if target is None or target.suffix or target.is_file() or more:
         raise ParameterError(

@@ -25,8 +25,8 @@ def fit_like(
 
     from tell import TELL, load
     from tell.cli.fitting import Remembered, fit_and_save
-    from tell.cli.opening import kept, open_like
     from tell.explanations.ancestry import in_words
+    from tell.runtime.model_rows import kept, open_like
 
     if named := [name for name, value in given.items() if value]:
         raise ParameterError(

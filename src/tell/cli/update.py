@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
 from tell.cli import options
 from tell.cli.console import err, out, plain, print_json, say
+from tell.progress import progress
 
 if TYPE_CHECKING:
-    from tell.cli.learning import Learning
+    from types import FrameType
+
     from tell.data.chunks import Source
+    from tell.runtime.learner import Learning
+
+MOST_UNSAVED = 1 << 26  # bytes of rows that are kept for a merge; more are saved at once
 
 _SAVING = "Saving"
 
@@ -97,10 +106,10 @@ def command(
       tell update model labelled.csv --prequential --label species
     """
     from tell import load
-    from tell.cli.learning import Learning, learn_all
-    from tell.cli.opening import open_like
     from tell.contract import UpdatableModel
     from tell.exceptions import ParameterError
+    from tell.runtime.learner import Learning
+    from tell.runtime.model_rows import open_like
 
     fitted = load(model, trust=trust)
     if not isinstance(fitted, UpdatableModel):
@@ -176,3 +185,105 @@ def print_news(learning: Learning) -> None:
         warned = counted(result["drift_warnings"], "drift warning")
         out.print(f"[yellow]{warned}[/]; see above")
     out.print(f"model: {plain(result['model'])}", markup=False)
+
+
+def learn_all(
+    learning: Learning, source: Source, *, save_rows: int, save_seconds: float, visible: bool
+) -> bool:
+    """Learn until the rows end (True) or somebody stops it (False); either way, save.
+
+    Whatever goes wrong while rows are read is raised after what was learned has been saved.
+    """
+
+    def save_now() -> None:
+        if learning.rows > learning.saved:
+            learning.save(finished=False)
+            if not visible:
+                say(f"{_now()} saved after {learning.rows:,} rows")
+
+    finished = False
+    with (
+        progress("update", source.n_rows, visible=visible) as bar,
+        Interruption(save_now, save_seconds) as interruption,
+    ):
+        try:
+            for chunk in source.chunks():
+                with interruption.put_off():
+                    learning.take(chunk)
+                    due = learning.rows - learning.saved >= save_rows or learning.has_news
+                    if due or learning.unsaved_bytes >= MOST_UNSAVED:
+                        save_now()
+                bar.update(chunk.start + len(chunk), rows=f"{learning.rows:,}")
+            finished = True
+        except KeyboardInterrupt:
+            pass
+        except BaseException:
+            interruption.ignore()
+            save_now()  # a stream cannot be read again
+            raise
+        interruption.ignore()
+        learning.save(finished=finished)
+        learning.finished = finished
+    return finished
+
+
+def _now() -> str:
+    """The time for a log."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Interruption:
+    """What happens between batches: regular saves, and the end when Ctrl-C or SIGTERM asks for it.
+
+    Signals interrupt the waiting for rows, but never the learning from them or the saving.
+
+    Parameters
+    ----------
+    save : callable
+        Called every `seconds`, also while no row arrives.
+    seconds : float
+    """
+
+    def __init__(self, save: Callable[[], None], seconds: float) -> None:
+        self._save, self._seconds = save, seconds
+        self._busy = self._stop = self._due = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_stop)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._on_time)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
+        if not self._busy:
+            raise KeyboardInterrupt
+
+    def _on_time(self, number: int, frame: FrameType | None) -> None:
+        self._due = True
+        if not self._busy:
+            with self.put_off():
+                pass
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Let the block finish, then do what was asked for meanwhile."""
+        self._busy = True
+        yield
+        if self._due:
+            self._due = False
+            self._save()
+        self._busy = False
+        if self._stop:
+            raise KeyboardInterrupt
+
+    def ignore(self) -> None:
+        """Put off everything from here on: the last save is being written."""
+        self._busy = True

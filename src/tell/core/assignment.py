@@ -207,13 +207,33 @@ class Assignment(NamedTuple):
 
 def assign(rows: Rows, centers: Tensor, geometry: Geometry) -> Assignment:
     """Give each row the nearest of the centres (k, d); on the sphere they have unit length."""
-    labels, best = _search(rows, centers, geometry)
+    return _settled(rows, centers, *_search(rows, centers, geometry), geometry)[0]
+
+
+def assign_two(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Assignment, Tensor]:
+    """As `assign`, and a squared distance (n,) that no other centre is nearer than.
+
+    It is that of the second nearest centre, or 0 where rounding cannot tell who that is.
+    """
+    runner_up = torch.empty_like(rows.length)
+    labels, best = _search(rows, centers, geometry, runner_up)
+    assignment, doubtful = _settled(rows, centers, labels, best, geometry)
+    second = to_distance(rows, runner_up, geometry)
+    second[doubtful] = 0
+    return assignment, second
+
+
+def _settled(
+    rows: Rows, centers: Tensor, labels: Tensor, best: Tensor, geometry: Geometry
+) -> tuple[Assignment, Tensor]:
+    """The assignment that was searched for, and which rows had to be looked at again."""
     distances = to_distance(rows, best, geometry)
-    if geometry == "euclidean":
-        index = _settle_labels(rows, centers, labels, distances)
-        for part in _parts(index, DENSE_AT_ONCE // rows.shape[1]):
-            distances[part] = _from_differences(rows, part, centers[labels[part]])
-    return Assignment(labels, distances)
+    if geometry == "sphere":
+        return Assignment(labels, distances), labels[:0]
+    index = _settle_labels(rows, centers, labels, distances)
+    for part in _parts(index, DENSE_AT_ONCE // rows.shape[1]):
+        distances[part] = _from_differences(rows, part, centers[labels[part]])
+    return Assignment(labels, distances), index
 
 
 def nearest(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
@@ -261,8 +281,13 @@ def _rows_at_once(rows: Rows, n_clusters: int) -> int:
     return max(1, SCORES_IN_CACHE // max(1, stored, n_clusters))
 
 
-def _search(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
-    """The nearest centre of each row, as far as the rows' precision tells, and its score."""
+def _search(
+    rows: Rows, centers: Tensor, geometry: Geometry, runner_up: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The nearest centre of each row, as far as the rows' precision tells, and its score.
+
+    The second largest score is written into `runner_up` (n,), if that is given.
+    """
     n, k = rows.shape[0], len(centers)
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
@@ -271,7 +296,12 @@ def _search(rows: Rows, centers: Tensor, geometry: Geometry) -> tuple[Tensor, Te
     block = max(1024, min(1 << 14, SCORES_IN_CACHE // per_row))
     for start in range(0, n, block):
         stop = min(start + block, n)
-        _search_block(rows, centers, bias, start, stop, best[start:stop], labels[start:stop])
+        scores = _search_block(
+            rows, centers, bias, start, stop, best[start:stop], labels[start:stop]
+        )
+        if runner_up is not None:
+            scores.scatter_(1, labels[start:stop, None], -torch.inf)
+            torch.amax(scores, dim=1, out=runner_up[start:stop])
     return labels, best
 
 
@@ -283,8 +313,11 @@ def _search_block(
     stop: int,
     best: Tensor,
     labels: Tensor,
-) -> None:
-    """Write the largest score of rows start … stop and its position into best and labels."""
+) -> Tensor:
+    """Write the largest score of rows start … stop and its position into best and labels.
+
+    All their scores are returned: (stop − start, k).
+    """
     if len(centers) <= FEW_CLUSTERS:  # one row of scores per centre: compare whole columns
         scores = rows.products_by_vector(centers, start, stop)
         if bias is not None:
@@ -293,7 +326,7 @@ def _search_block(
         # The first centre that reaches the maximum: several times faster than asking for indices.
         rank = torch.arange(len(centers) - 1, -1, -1, dtype=torch.uint8, device=best.device)
         labels.copy_(len(centers) - 1 - ((scores == best) * rank[:, None]).amax(dim=0))
-        return
+        return scores.T
     scores = rows.products(centers, start, stop)
     if bias is not None:
         scores += bias
@@ -302,6 +335,7 @@ def _search_block(
         torch.gather(scores, 1, labels[:, None], out=best[:, None])
     else:
         torch.max(scores, dim=1, out=(best, labels))
+    return scores
 
 
 def all_distances(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
@@ -362,6 +396,14 @@ def _scores(rows: Rows, centers: Tensor, geometry: Geometry, start: int, stop: i
     return scores
 
 
+def scores_by_center(rows: Rows, centers: Tensor, geometry: Geometry) -> Tensor:
+    """xᵀΩ + b/2 of all rows, one row per centre: (k, n)."""
+    scores = rows.products_by_vector(centers, 0, rows.shape[0])
+    if geometry == "euclidean":
+        scores -= centers.square().sum(dim=1)[:, None] / 2
+    return scores
+
+
 def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
     """Turn scores xᵀΩ + b/2 of all rows, with any number of columns, into squared distances."""
     per_row = rows.inverse_length if geometry == "sphere" else rows.length.square()  # 1/√β or β
@@ -369,6 +411,13 @@ def to_distance(rows: Rows, scores: Tensor, geometry: Geometry) -> Tensor:
     if geometry == "sphere":
         return (scores * per_row).mul_(-2).add_(2).clamp_(min=0)  # Eq. 12
     return (per_row - 2 * scores).clamp_(min=0)  # Eq. 6
+
+
+def to_score(rows: Rows, distances: Tensor, geometry: Geometry) -> Tensor:
+    """The scores (n,) of which `to_distance` makes these squared distances."""
+    if geometry == "sphere":
+        return (1 - distances / 2) * rows.length
+    return (rows.length.square() - distances) / 2
 
 
 class Totals(NamedTuple):

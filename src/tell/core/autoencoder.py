@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from tell.exceptions import ParameterError
 
+DRAWN = 2**16  # different numbers that `Dropout` draws
+
 
 class Autoencoder(NamedTuple):
     """An encoder (b, *shape) -> (b, p) and a decoder (b, p) -> (b, *shape)."""
@@ -34,6 +36,29 @@ class UnitLength(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return x / |x| for every row."""
         return F.normalize(x, dim=1)
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` that draws 16 bits for a value on a CPU, where torch draws and computes more.
+
+    The share of dropped values is p to 16 binary digits; the mean stays as it is, exactly.
+
+    >>> _ = torch.manual_seed(0)
+    >>> Dropout(0.5)(torch.ones(8)).tolist()
+    [0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 2.0]
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x with some values zero and the others larger, in training."""
+        kept = round(DRAWN * (1 - self.p))
+        if not self.training or x.device.type != "cpu" or kept in (0, DRAWN):
+            return super().forward(x)
+        # Whole 64-bit numbers are the cheapest to draw: four values each.
+        drawn = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 4),))
+        numbers = drawn.view(torch.int16)[: x.numel()].view(x.shape)
+        mask = torch.empty(x.shape, dtype=x.dtype)
+        torch.ge(numbers, DRAWN // 2 - kept, out=mask)
+        return x * mask.mul_(DRAWN / kept)
 
 
 class _ChannelsLast(torch.autograd.Function):
@@ -115,7 +140,10 @@ def channels_last_(module: nn.Module) -> None:
     """Store filters as `Batches` stores images, in place: convolutions are faster that way."""
     for parameter in module.parameters():
         if parameter.ndim == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+            # Not `contiguous(memory_format=...)`: where a filter has one channel, both formats are
+            # the same to it, and the convolution then works in the other one.
+            last = parameter.data.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
+            parameter.data = last.permute(0, 3, 1, 2)
 
 
 def convolutional(shape: Sequence[int], embedding_dim: int = 10) -> Autoencoder:
@@ -229,7 +257,7 @@ def _dense(
     down: list[nn.Module] = [nn.Flatten()]
     up: list[nn.Module] = []
     for wide, narrow in pairwise(sizes):
-        down += [nn.Dropout(dropout)] if dropout else []
+        down += [Dropout(dropout)] if dropout else []
         down += [nn.Linear(wide, narrow), nn.ReLU()]
         up = [nn.Linear(narrow, wide), nn.ReLU(), *up]
     encoder = nn.Sequential(*down[:-1], UnitLength())

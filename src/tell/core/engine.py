@@ -18,15 +18,19 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
 from tell.core.assignment import Assignment, Rows, Totals, assign, totals, wide
+from tell.core.bounds import Bounded, assign_bounded, worth_bounding
 from tell.core.layer import Geometry
 from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_centers
 
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
 FIRST_ROWS_PER_CLUSTER = 32
 GROWTH = 4
+CHEAP_TRIALS = 4  # times as many failures are borne where bounds make a trial cheap
 TRIAL_STEPS = 8  # most steps that show whether moved centres help
 CHEAP_SHARE = 0.3  # of the work of a fit, that steps on all rows may add without being asked for
-ENOUGH = 10  # times `tol`: what more rows than the sample's may change of the loss
+SMALL_PART = 4  # one in so many rows: steps on a sample cost little beside the labels of all
+ENOUGH = 10  # times `tol`: what more rows than the sample's may change of the loss,
+NEARLY = 2  # or so many times, where such a sample is a small part of the rows
 
 
 class Descent(NamedTuple):
@@ -39,6 +43,14 @@ class Descent(NamedTuple):
     loss: float
     n_iter: int
     converged: bool
+    others: Tensor | None = None  # see `Bounded`, where bounds are kept
+
+    @property
+    def bounded(self) -> Bounded | None:
+        """What the next assignment of these rows may start from."""
+        if self.others is None:
+            return None
+        return Bounded(self.centers, self.assignment, self.others)
 
 
 @dataclass
@@ -120,12 +132,19 @@ class Solver:
         self.run = 0
         self.history: list[dict[str, float]] = []
 
-    def descend(self, rows: Rows, centers: Tensor, tol: float, max_iter: int) -> Descent:
+    def descend(
+        self,
+        rows: Rows,
+        centers: Tensor,
+        tol: float,
+        max_iter: int,
+        before: Bounded | None = None,
+    ) -> Descent:
         """Step until the loss falls by less than tol of itself."""
-        now, revived_at_start = self._land(rows, centers, 0)
+        now, revived_at_start = self._land(rows, centers, 0, before)
         for iteration in range(1, max_iter + 1):
             moved = step_to(now.totals, now.centers, self.geometry)
-            after, revived = self._land(rows, moved, iteration)
+            after, revived = self._land(rows, moved, iteration, now.bounded)
             self._record(rows, after.loss, revived + (revived_at_start if iteration == 1 else 0))
             converged = not revived and now.loss - after.loss <= tol * now.loss
             if after.loss <= now.loss or revived:
@@ -136,16 +155,27 @@ class Solver:
                 return now._replace(n_iter=iteration, converged=True)
         return now
 
-    def _land(self, rows: Rows, centers: Tensor, iteration: int) -> tuple[Descent, int]:
+    def _land(
+        self, rows: Rows, centers: Tensor, iteration: int, before: Bounded | None = None
+    ) -> tuple[Descent, int]:
         """Assign the rows to the centres, reviving those that get none."""
-        assignment = assign(rows, centers, self.geometry)
+        assignment, others = self._assign(rows, centers, before)
         part = totals(rows, assignment.labels, self.k, self.geometry)
         revived = revive(rows, assignment, part, centers, self.geometry)
         if revived:
-            assignment = assign(rows, centers, self.geometry)
+            assignment, others = self._assign(rows, centers, None)
             part = totals(rows, assignment.labels, self.k, self.geometry)
         loss = mean_loss(rows, assignment)
-        return Descent(rows, centers, assignment, part, loss, iteration, False), len(revived)
+        landed = Descent(rows, centers, assignment, part, loss, iteration, False, others)
+        return landed, len(revived)
+
+    def _assign(
+        self, rows: Rows, centers: Tensor, before: Bounded | None
+    ) -> tuple[Assignment, Tensor | None]:
+        if not worth_bounding(rows, self.k):
+            return assign(rows, centers, self.geometry), None
+        _, assignment, others = assign_bounded(rows, centers, self.geometry, before)
+        return assignment, others
 
     def finish(
         self, rows: Rows, found: Descent, tol: float, max_iter: int, passes: int | None
@@ -153,10 +183,11 @@ class Solver:
         """Steps on all rows, after a sample: at most `passes`.
 
         None: while a step promises more than `ENOUGH` times `tol`, as the sample was to make sure;
-        and until it promises less than `tol` where that adds little to the work that was done.
+        and until it promises less than `tol` for one step, and for more where that adds little to
+        the work that was done.
         """
         n, work = rows.shape[0], sum(entry["rows"] for entry in self.history)
-        cheap = int(CHEAP_SHARE * (work + n) / n) if passes is None else passes
+        cheap = max(1, int(CHEAP_SHARE * (work + n) / n)) if passes is None else passes
         now, revived = self._land(rows, found.centers.clone(), 0)
         most = max_iter if passes is None or revived else min(passes, max_iter)
         bound = self._bound(now)
@@ -165,7 +196,7 @@ class Solver:
             if not revived and bound <= (tol if now.n_iter < cheap else ENOUGH * tol):
                 break
             moved = step_to(now.totals, now.centers, self.geometry)
-            after, revived = self._land(rows, moved, now.n_iter + 1)
+            after, revived = self._land(rows, moved, now.n_iter + 1, now.bounded)
             settled = not revived and now.loss - after.loss <= tol * now.loss
             if not revived and after.loss > now.loss:
                 break
@@ -221,10 +252,15 @@ class Solver:
         """
         count, failures, n_iter = max(1, self.k // 8), 0, found.n_iter
         patience = -math.log10(max(tol, 1e-6)) - 1  # 3 failures for the default 1e-4
+        if found.bounded is not None:
+            patience *= CHEAP_TRIALS
         while failures < patience and n_iter < max_iter:
             before = len(self.history)
-            moved = relocate(found.rows, found.centers, count, self.geometry, generator)
-            trial = self.descend(found.rows, moved, tol, min(TRIAL_STEPS, max_iter - n_iter))
+            moved = relocate(
+                found.rows, found.centers, count, self.geometry, generator, found.bounded
+            )
+            steps = min(TRIAL_STEPS, max_iter - n_iter)
+            trial = self.descend(found.rows, moved, tol, steps, found.bounded)
             n_iter += trial.n_iter
             if trial.loss < found.loss * (1 - tol):
                 found, failures = trial, 0
@@ -255,13 +291,14 @@ def fit_centers(
 
     Restarts compete on a first sample; the one with the smallest loss goes on with samples that
     grow fourfold. The mean of m/k rows misses its cluster's true mean by k/m of the cluster's
-    loss, so growing ends where k/m falls below ten times `tol` (0: with all rows). Then every
-    row is assigned, and steps are taken on all of them: see `Solver.finish`.
+    loss, so growing ends where k/m falls below ten times `tol` (0: with all rows), or below twice
+    `tol` if a quarter of the rows is enough for that. Then every row is assigned, and steps are
+    taken on all of them: see `Solver.finish`.
     """
     solver = Solver(n_clusters, geometry, report)
     generator = torch.Generator().manual_seed(seed)
     n = rows.shape[0]
-    enough = n if 10 * tol * n < n_clusters else math.ceil(n_clusters / (10 * tol))
+    enough = sample_rows(n, n_clusters, tol)
     size = min(n, max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * n_clusters))
     sample = _sample(rows, size, generator)
     ordered = sample.take(canonical_order(sample, generator))
@@ -287,6 +324,14 @@ def fit_centers(
         assignment, counts = found.assignment, found.totals.counts
     loss = mean_loss(rows, assignment)
     return Fit(found, assignment, counts, loss, n_iter, runs, solver.history)
+
+
+def sample_rows(n: int, n_clusters: int, tol: float) -> int:
+    """Of n rows, how many the last sample before all of them has: see `fit_centers`."""
+    if ENOUGH * tol * n < n_clusters:
+        return n
+    least, better = (math.ceil(n_clusters / (times * tol)) for times in (ENOUGH, NEARLY))
+    return max(least, min(better, n // SMALL_PART))
 
 
 def _counts(rows: Rows, assignment: Assignment, n_clusters: int) -> Tensor:

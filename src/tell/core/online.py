@@ -23,7 +23,7 @@ BASELINE_ROWS = 1000  # rows from which the usual loss is learned
 BASELINE_ROWS_PER_CLUSTER = 16  # fewer fitted rows lie too close to their centres to be usual
 RUNNING_ROWS = 1000  # memory of the running loss
 IDLE_SHARE = 0.01  # a centre with less than this part of a fair share of the rows is idle
-ROWS_BETWEEN_REVIVALS = 100  # per cluster
+ROWS_BETWEEN_REVIVALS = 10  # per cluster
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,10 @@ class Watch:
 
     def after(self, distances: Tensor, weights: Tensor | None = None) -> Watch:
         """The watch after further rows, of which each counts as often as its weight says."""
-        count, mean, inside = _moments(distances, weights)
+        return self.following(*_moments(distances, weights))
+
+    def following(self, count: float, mean: float, inside: float) -> Watch:
+        """The watch after so many rows, by their mean loss and its summed squared deviations."""
         if not self.stands:  # still learning what is usual (Chan's update)
             rows, gap = self.rows + count, mean - self.mean
             return Watch(
@@ -93,16 +96,18 @@ class Watch:
                 running=self.mean + gap * count / rows,
             )
         running = mean + (self.running - mean) * math.exp(-count / RUNNING_ROWS)
-        now = replace(self, running=running, watched=self.watched + count)
-        return replace(now, drifting=running > now.limit)
+        watched = self.watched + count
+        now = Watch(self.rows, self.mean, self.squares, running, watched, False, self.fitted)
+        return replace(now, drifting=True) if running > now.limit else now
 
 
 def _moments(distances: Tensor, weights: Tensor | None) -> tuple[float, float, float]:
     """Rows, their mean loss, and its summed squared deviations."""
+    losses = wide(distances)
     if weights is None:
-        mean = float(distances.mean())
-        return float(len(distances)), mean, float((distances - mean).square().sum())
-    losses, weights = wide(distances), wide(weights)
+        mean = float(losses.mean())
+        return float(len(losses)), mean, float((losses - mean).square().sum())
+    weights = wide(weights)
     count = float(weights.sum())
     mean = float(weights @ losses) / count
     return count, mean, float(weights @ (losses - mean).square())
@@ -217,7 +222,8 @@ def step(
     new = learned(state, rows, nearest, part, geometry, keep)
     new, revived = replace(new, seen=state.seen + count), 0
     if state.growth is None:
-        new, revived = _revive_idle(new, rows, nearest, geometry)
+        if is_time_to_revive(new):
+            new, revived = revive_idle(new, rows, nearest, geometry)
     else:  # a number belongs to one cluster for ever
         new = replace(new, growth=state.growth.served(part.counts, new.seen))
     new, record = recorded(state, new, rows, nearest, unit, count)
@@ -234,7 +240,8 @@ def learned(
 ) -> StreamState:
     """Centres, memory and distances after rows with these totals; the old count `keep` times."""
     memory = Totals(state.memory.sums * keep + part.sums, state.memory.counts * keep + part.counts)
-    lengths = (state.lengths * keep).index_add_(0, nearest.labels, lengths_of(rows))
+    own = torch.bincount(nearest.labels, lengths_of(rows), minlength=len(state.lengths))
+    lengths = state.lengths * keep + own.to(state.lengths)
     # Forgetting shortens a sum, it does not turn it: a centre without new rows stays.
     moved = step_to(memory, state.centers, geometry).to(state.centers.dtype)
     return replace(
@@ -257,32 +264,46 @@ def recorded(
     """The state with its watch brought up to date, and what is noted of a batch."""
     repeated = None if rows.weight is None else wide(rows.weight) * unit
     new = replace(after, watch=before.watch.after(nearest.distances, repeated))
-    moved = new.centers[: len(before.centers)] - before.centers
-    record = {
-        "rows": count,
-        "seen": new.seen,
-        "loss": mean_loss(rows, nearest),
-        "running_loss": new.watch.running,
-        "baseline_loss": new.watch.mean,
-        "drift_limit": new.watch.limit if new.watch.stands else 0.0,
-        "movement": float(moved.square().sum(dim=1).mean().sqrt()),
-        "far_share": _share(nearest.distances > before.watch.far, repeated),
-        "revived": 0.0,
-        "drift": float(new.watch.drifting),
+    far = _share(nearest.distances > before.watch.far, repeated)
+    gap = new.centers[: len(before.centers)] - before.centers
+    moved, loss = float(gap.square().sum(dim=1).mean().sqrt()), mean_loss(rows, nearest)
+    return new, noted(new, rows=count, loss=loss, moved=moved, far=far)
+
+
+def noted(
+    state: StreamState, *, rows: float, loss: float, moved: float, far: float, revived: int = 0
+) -> dict[str, float]:
+    """What is noted of a batch that led to this state, and by how far it moved the centres."""
+    watch = state.watch
+    return {
+        "rows": rows,
+        "seen": state.seen,
+        "loss": loss,
+        "running_loss": watch.running,
+        "baseline_loss": watch.mean,
+        "drift_limit": watch.limit if watch.stands else 0.0,
+        "movement": moved,
+        "far_share": far,
+        "revived": revived,
+        "drift": float(watch.drifting),
     }
-    return new, record
 
 
-def _revive_idle(
+def is_time_to_revive(state: StreamState) -> bool:
+    """Whether enough rows have come since idle centres were last looked for."""
+    return state.seen - state.revived_at >= ROWS_BETWEEN_REVIVALS * state.centers.shape[0]
+
+
+def revive_idle(
     state: StreamState, rows: Rows, nearest: Assignment, geometry: Geometry
 ) -> tuple[StreamState, int]:
-    """Now and then put centres that get almost no rows onto the worst-served rows of the batch."""
+    """Put centres that get almost no rows onto the worst-served rows of the batch."""
     k = len(state.centers)
-    if state.seen - state.revived_at < ROWS_BETWEEN_REVIVALS * k:
-        return state, 0
     state = replace(state, revived_at=state.seen)
     counts = state.memory.counts
     idle = torch.nonzero(counts < IDLE_SHARE * counts.sum() / k)[:, 0]
+    if not len(idle):
+        return state, 0
     loss = nearest.distances * (seedable(rows, geometry) > 0)
     worst = loss.topk(min(len(idle), len(loss))).indices
     worst = worst[loss[worst] > 0]

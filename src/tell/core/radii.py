@@ -35,13 +35,16 @@ class Radii:
         These lie closer to their centre than new ones: the mean of n rows takes 1/n of the loss
         away and misses the true mean by as much, so squared distances grow by (n + 1)/(n − 1).
         """
-        weights = torch.ones_like(wide(distances)) if weight is None else wide(weight)
-        rows = torch.bincount(labels, weights, minlength=n_clusters)
-        sums = torch.bincount(labels, weights * wide(distances), minlength=n_clusters)
-        members = torch.bincount(labels, minlength=n_clusters).to(rows)
+        distances = wide(distances)
+        members = torch.bincount(labels, minlength=n_clusters).to(distances)
+        rows, losses = members, distances
+        if weight is not None:
+            rows = torch.bincount(labels, wide(weight), minlength=n_clusters)
+            losses = wide(weight) * distances
+        sums = torch.bincount(labels, losses, minlength=n_clusters)
         growth = (members + 1) / (members - 1).clamp(min=1)
         empty = cls.of_sums(rows, sums * growth)
-        return empty.after(labels, wide(distances) * growth[labels], weight, 1.0)
+        return empty.after(labels, distances * growth[labels], weight, 1.0)
 
     @classmethod
     def of_sums(cls, rows: Tensor, losses: Tensor) -> Radii:

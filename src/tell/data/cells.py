@@ -132,16 +132,6 @@ def date_patterns(cells: pa.Array) -> list[str]:
     return [pattern for pattern in _DATES if as_days(cells, pattern) is not None]
 
 
-def first_text(cells: pa.Array) -> tuple[int, str]:
-    """Find the first cell that is no number."""
-    for row, text in enumerate(as_texts(cells)):
-        try:
-            float(text or "nan")
-        except ValueError:
-            return row, text
-    return 0, str(cells[0])
-
-
 def text_array(cells: pa.Array) -> pa.Array:
     """Cells as trimmed text, with null for whatever means a gap."""
     import pyarrow as pa

@@ -90,6 +90,8 @@ def open_source(
         return data
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
+        if _suffix(Path(name)) and Path(name).is_file():
+            return _open_path(name, choice, chunk_rows)
         if is_name(name):
             return _open_dataset(name, choice, chunk_rows, data_dir)
         if name == "-":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, Fit
+from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER
+from tell.core.online import state_of
 from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
 from tell.core.passes import Passed, descend
 from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
-from tell.estimators.sampling import Moments, Sample, check_second_pass
+from tell.estimators.fit_plan import FitPlan, FitResult, restarts
+from tell.estimators.sampling import Moments, Sample, check_second_pass, per_cluster
 from tell.estimators.scaling import Scaling, to_rows
 from tell.estimators.validation import check_rows
 from tell.exceptions import InputError
@@ -30,23 +32,6 @@ from tell.scale.workers import InProcess, TorchWorkers, Workers, sums
 
 if TYPE_CHECKING:
     from tell.estimators.tell import TELL
-
-
-@dataclass
-class FullFit:
-    """What passes over all rows have found, beside the fit to a sample, if there was one."""
-
-    passed: Passed
-    scaling: Scaling
-    labels: NDArray[np.int32]
-    sample: Fit | None
-    radii: Radii
-    history: list[dict[str, float]]
-
-    @property
-    def n_iter(self) -> int:
-        """Steps on samples and on all rows."""
-        return self.passed.n_steps + (0 if self.sample is None else self.sample.n_iter)
 
 
 def local_workers(source: Source) -> Workers:
@@ -104,25 +89,23 @@ def survey(workers: Workers, n_rows: int, size: int, seed: int) -> Sample:
     return Sample(X, n_rows, True, moments.mean, moments.variance)
 
 
-def fit_all_rows(
-    model: TELL, workers: Workers, sample: Sample, seed: int, *, to_tol: bool
-) -> FullFit:
+def fit_all_rows(plan: FitPlan, workers: Workers, sample: Sample, *, to_tol: bool) -> FitResult:
     """Cluster the sample, then take steps on all rows.
 
     Without `to_tol` these end where a step promises less than ten times `tol`, which a sample of
     the usual size does from the start.
     """
-    learned = model._prepared_scaling()
-    scaling = learned or sample.scaling(model.geometry, model.standardize)
+    model = plan.options
+    scaling = plan.prepared or sample.scaling(model.geometry, model.standardize)
     x = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), None, model.device)
-    passes = _Passes(model, workers, scaling, _extent(sample, scaling))
-    fit, radii, history = None, None, []
-    if _sample_is_too_small(model, sample):
+    passes = _Passes(plan, workers, scaling, _extent(sample, scaling))
+    fit, radii, history, runs = None, None, [], []
+    if _sample_is_too_small(plan, sample):
         every = torch.arange(x.shape[0], device=x.example.device)
-        centers = passes.seeds(x.dense(every).cpu(), seed)
+        centers = passes.seeds(x.dense(every).cpu())
     else:
-        fit = model._fit_rows(x, scaling, seed)
-        centers, history = fit.centers.cpu(), fit.history
+        fit = plan.fit_rows(x, scaling)
+        centers, history, runs = fit.centers.cpu(), fit.history, restarts(fit)
         radii = Radii.measure(*fit.assignment, None, len(centers))
         fit = fit.without_rows()
     sample.X = x = None  # type: ignore[assignment] # the labels may need the room
@@ -133,17 +116,30 @@ def fit_all_rows(
     if radii is None:
         radii = passes.radii(passed)
     labels = np.concatenate(workers.each("labels", passes.task(passed.centers)))
-    return FullFit(passed, scaling, labels, fit, radii, history + passed.history)
+    found = passed.sums
+    return FitResult(
+        scaling=scaling,
+        state=replace(state_of(passed.centers.to(model.device), found), radii=radii),
+        labels=labels,
+        loss=found.loss,
+        cluster_losses=per_cluster(found.cluster_losses.numpy(), found.totals.counts.numpy()),
+        n_iter=passed.n_steps + (0 if fit is None else fit.n_iter),
+        history=history + passed.history,
+        runs=runs,
+        converged=passed.converged,
+        choice=plan.choice,
+    )
 
 
-def _sample_is_too_small(model: TELL, sample: Sample) -> bool:
-    if sample.n_rows < model._planned:
+def _sample_is_too_small(plan: FitPlan, sample: Sample) -> bool:
+    k = plan.n_clusters
+    if sample.n_rows < k:
         raise InputError(
-            f"n_clusters={model._planned} needs at least {model._planned} rows, got "
+            f"n_clusters={k} needs at least {k} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * model._planned and model.solver != "sgd"
-    return few and not sample.complete and isinstance(model.init, str)
+    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * k and plan.options.solver != "sgd"
+    return few and not sample.complete and isinstance(plan.options.init, str)
 
 
 def _extent(sample: Sample, scaling: Scaling) -> Extent:
@@ -160,8 +156,8 @@ def _extent(sample: Sample, scaling: Scaling) -> Extent:
 class _Passes:
     """Passes over the rows of all workers, with a record of what they moved."""
 
-    def __init__(self, model: TELL, workers: Workers, scaling: Scaling, extent: Extent) -> None:
-        self._model, self._workers = model, workers
+    def __init__(self, plan: FitPlan, workers: Workers, scaling: Scaling, extent: Extent) -> None:
+        self._plan, self._model, self._workers = plan, plan.options, workers
         self._scaling, self._extent = scaling, extent
         self._moved: list[int] = []
         self._bar = Bar()
@@ -206,10 +202,11 @@ class _Passes:
         parts = self._workers.each("radii", self.task(passed.centers), none)
         return replace(none, counts=sum(part.counts for part in parts))
 
-    def seeds(self, sample: Tensor, seed: int) -> Tensor:
+    def seeds(self, sample: Tensor) -> Tensor:
         """k-means‖ in two passes over all rows."""
-        model, k = self._model, self._model._planned
-        _check_directions(model, sample)
+        model, k, seed = self._model, self._plan.n_clusters, self._plan.seed
+        if model.geometry == "sphere" and not sample.any():  # no direction to start from
+            check_rows(model, to_rows(np.zeros((k, 1)), None, "cpu"))
         first = first_centers(sample, max(1, min(len(sample) // 2, k // 8)), model.geometry, seed)
         count = OVERSAMPLING * k
         parts: list[Drawn] = self._workers.each("draw", self.task(first), count, seed)
@@ -223,26 +220,28 @@ class _Passes:
         return choose_seeds(candidates, weights, k, model.geometry, seed)
 
 
-def _check_directions(model: TELL, sample: Tensor) -> None:
-    """Check that there is a direction to start from."""
-    if model.geometry == "sphere" and not sample.any():
-        check_rows(model, to_rows(np.zeros((model._planned, 1)), None, "cpu"))
-
-
-def label_shards(model: TELL, workers: Workers, scaling: Scaling, centers: Tensor) -> Any:
-    """The labels of all rows, shard by shard."""
-    return np.concatenate(workers.each("labels", labelling_task(model, scaling, centers)))
+def predict_shards(model: TELL, source: Source) -> NDArray[np.int32]:
+    """The labels of all rows, by the workers."""
+    n_rows, visible = count_rows(source), model.verbose > 0
+    with (
+        progress("predict", 1.0, visible=visible) as bar,
+        open_workers(model, source, n_rows) as workers,
+        watched(workers, bar, visible=visible),
+    ):
+        labels: NDArray[np.int32] = np.concatenate(workers.each("labels", labelling_task(model)))
+    return labels
 
 
 def write_shards(model: TELL, source: Source, folder: Path) -> list[int]:
     """Have each worker write its labels; return how many rows have gaps, then those of clusters."""
-    task = labelling_task(model, model._scaling, model._fitted_state().centers)
     with open_workers(model, source, count_rows(source)) as workers:
-        counts = workers.each("write_labels", task, str(folder.absolute()))
+        counts = workers.each("write_labels", labelling_task(model), str(folder.absolute()))
     return [int(count) for count in sum(counts)]
 
 
-def labelling_task(model: TELL, scaling: Scaling, centers: Tensor) -> Task:
+def labelling_task(model: TELL) -> Task:
     """What workers need to label rows; they add nothing up."""
+    centers, live = model._fitted_state().centers.cpu(), model._state.live
     nothing = Extent(0.0, torch.zeros(centers.shape[1], dtype=torch.float64))
-    return Task(centers.cpu(), model.geometry, nothing, scaling.apply)
+    own = None if live is None else live.cpu()
+    return Task(centers, model.geometry, nothing, model._scaling.apply, own)

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 from tell.choosing.choice import Choice
 from tell.core.layer import Geometry
 from tell.data.limits import DEFAULT_MEMORY
-from tell.estimators.sampling import read_sample
-from tell.estimators.scaling import Scaling, check_weights, to_rows
+from tell.estimators.fit_plan import FitPlan
 from tell.estimators.tell import TELL
-from tell.estimators.validation import Prepare, check_finite, check_options, check_rows, draw_seed
+from tell.estimators.validation import Prepare, check_options, draw_seed
 
 
 def choose(
@@ -21,6 +20,7 @@ def choose(
     max_clusters: int | None = None,
     geometry: Geometry = "sphere",
     standardize: bool = False,
+    trim: float = 0.0,
     prepare: Prepare = "auto",
     sample_weight: ArrayLike | None = None,
     random_state: Any = 0,
@@ -38,6 +38,9 @@ def choose(
     max_clusters : int or None, default=None
         The largest number that is tried. None tries 20, and twice as many as long as more clusters
         still pay.
+    trim : float, default=0.0
+        Share of the rows that has no say, those that lie farthest from all others: outliers take
+        clusters for themselves and hide groups.
     geometry, standardize, prepare, random_state, memory, verbose : as those of `TELL`
     sample_weight : array of shape (n,), optional
         How often each row counts.
@@ -63,6 +66,7 @@ def choose(
         max_clusters=max_clusters,
         geometry=geometry,
         standardize=standardize,
+        trim=trim,
         prepare=prepare,
         random_state=random_state,
         memory=memory,
@@ -75,17 +79,4 @@ def choose_for(model: TELL, X: Any, sample_weight: ArrayLike | None = None) -> C
     """The choice that a model with n_clusters="auto" would make."""
     check_options(model)
     source = model._open_new(X)
-    seed = draw_seed(model.random_state)
-    sample = read_sample(source, model._most_rows(source), seed)
-    if not sample.complete and sample_weight is not None:
-        raise model._too_large(source)
-    weight = check_weights(sample_weight, sample.X)
-    learned = model._prepared_scaling()
-    if learned is None and sample.complete:
-        learned = Scaling.learn(sample.X, weight, model.geometry, model.standardize)
-    scaling = learned or sample.scaling(model.geometry, model.standardize)
-    rows = to_rows(scaling.apply(sample.X, in_place=sample.is_copy), weight, model.device)
-    check_finite(model, sample.X, rows)
-    check_rows(model, rows)
-    model._choose(rows, seed)
-    return model.choice_
+    return FitPlan(model, draw_seed(model.random_state)).choose(source, sample_weight)

@@ -1,7 +1,9 @@
-"""The same numbers for the same clusters after another fit, and what became of each."""
+"""The numbers of clusters: the same after another fit, what became of each, none for retired."""
 
 from __future__ import annotations
 
+import copy
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.contract import Floats, Ints
+from tell.contract import NAMES, Floats, Ints, cluster_names
 from tell.core.assignment import Rows
 from tell.core.engine import Fit
 from tell.core.seeding import merge, split
+from tell.data.sources import Source, is_array_like
+from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +44,16 @@ def check_like(model: TELL, like: Any) -> None:
         )
 
 
-def warm_start(model: TELL, like: TELL, scaling: Scaling, rows: Rows, seed: int) -> Tensor:
+def rows_like(model: TELL, X: Any, like: Any) -> Any:
+    """Rows that an earlier model can be asked about too, read through its own preparation."""
+    check_like(model, like)
+    if not is_array_like(X) and not isinstance(X, str | os.PathLike | Source):
+        raise InputError("like needs rows that can be read twice; pass an array or a file")
+    learned = getattr(like, "preparation_", None)
+    return X if learned is None or not is_table(X, learned) else open_prepared(X, learned)
+
+
+def warm_start(like: TELL, n_clusters: int, scaling: Scaling, rows: Rows, seed: int) -> Tensor:
     """The earlier centres where these rows are clustered; more or fewer of them, if need be."""
     if like.n_features_in_ != rows.shape[1]:
         raise InputError(
@@ -49,14 +62,14 @@ def warm_start(model: TELL, like: TELL, scaling: Scaling, rows: Rows, seed: int)
     placed = torch.from_numpy(scaling.apply(like.centers_in_units().astype(np.float64)))
     if (live := like._state.live) is not None:
         placed = placed[live.cpu()]
-    if model.geometry == "sphere":
+    if like.geometry == "sphere":
         placed = torch.nn.functional.normalize(placed, dim=1)
     centers = placed.to(rows.example)
-    more = model._planned - len(centers)
+    more = n_clusters - len(centers)
     generator = torch.Generator().manual_seed(seed)
     if more > 0:
-        return split(rows, centers, more, model.geometry, generator)
-    return merge(rows, centers, -more, model.geometry)
+        return split(rows, centers, more, like.geometry, generator)
+    return merge(rows, centers, -more, like.geometry)
 
 
 def better_of(warm: Fit, fresh: Fit) -> Fit:
@@ -99,6 +112,19 @@ def _renumber(model: TELL, order: Ints, number: Ints) -> None:
     model._state = model._state.only(torch.from_numpy(order))
     model.labels_ = number[model.labels_].astype(np.int32)
     model.cluster_losses_ = model.cluster_losses_[order]
+
+
+def without_retired(model: TELL, live: Tensor) -> TELL:
+    """A copy with the clusters at these places alone, called by the numbers that they had."""
+    kept, names = live.tolist(), cluster_names(model)
+    slim = copy.copy(model)
+    slim._state = model._state.only(live)
+    place = np.full(model.n_clusters_, -1, np.int32)
+    place[kept] = np.arange(len(kept))
+    slim.labels_ = np.where(model.labels_ < 0, model.labels_, place[model.labels_])
+    called = {str(i): names.get(j, f"cluster {j}") for i, j in enumerate(kept)}
+    slim.metadata_ = dict(getattr(model, "metadata_", None) or {}) | {NAMES: called}
+    return slim
 
 
 def _shifts(model: TELL, like: TELL) -> tuple[Floats, Floats]:

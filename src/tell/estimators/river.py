@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -117,11 +118,12 @@ class RiverTELL(base.Clusterer):
             )
 
     def _learn(self) -> None:
-        # Sorted, so that the order of keys in a dictionary makes no difference.
-        names = {name for row in self._waiting for name in row}
-        features = self._features or sorted(names, key=str)
-        rows = [[row.get(name, 0.0) for name in features] for row in self._waiting]
-        self.model.partial_fit(np.array(rows, dtype=np.float32))
+        features = self._features
+        if not features:  # sorted, so that the order of keys in a dictionary makes no difference
+            features = sorted({name for row in self._waiting for name in row}, key=str)
+        values = chain.from_iterable(_values(row, features) for row in self._waiting)
+        rows = np.fromiter(values, np.float32).reshape(len(self._waiting), len(features))
+        self.model.partial_fit(rows)
         self._features, self._waiting = features, []  # not before they are learned
         centers = self.model.cluster_centers_
         if self.geometry == "euclidean":
@@ -134,5 +136,13 @@ class RiverTELL(base.Clusterer):
         """Return the cluster of one row."""
         if self._weight is None:
             return 0
-        row = np.array([x.get(name, 0.0) for name in self._features], dtype=self._weight.dtype)
+        row = np.fromiter(_values(x, self._features), self._weight.dtype)
         return int((self._weight @ row + self._bias).argmax())
+
+
+def _values(row: dict[Hashable, Any], features: list[Hashable]) -> Iterable[Any]:
+    """The row's values in this order, 0 for those that it lacks."""
+    try:
+        return [row[name] for name in features]  # nearly always all are there
+    except KeyError:
+        return [row.get(name, 0.0) for name in features]

@@ -18,9 +18,9 @@ from tell.core.assignment import DenseRows, Rows, SparseRows, Totals, wide
 from tell.core.growing import grow_step
 from tell.core.layer import Geometry
 from tell.core.online import StreamState, step
+from tell.core.small_batches import LENGTHS
 from tell.exceptions import InputError, ParameterError
 
-LENGTHS = (1e-15, 1e15)  # of rows whose squares float32 holds, and sums of very many of them
 EXPONENTS = 60  # weights between 2^-60 and 2^60 are left as they are
 MOST_EXPONENT = 1000  # of a factor that float64 holds
 
@@ -270,6 +270,11 @@ def as_rows(X: Any, weight: Floats | None, device: torch.device | str) -> Rows:
     crow, columns = (torch.from_numpy(part.astype(np.int64)) for part in (X.indptr, X.indices))
     values = _tensor(X.data)
     return SparseRows(crow.to(device), columns.to(device), values.to(device), X.shape[1], weights)
+
+
+def as_labels(labels: Tensor) -> NDArray[np.int32]:
+    """Labels as users know them."""
+    return labels.cpu().numpy().astype(np.int32)
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import operator
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -21,64 +20,55 @@ from sklearn.base import (
 )
 from sklearn.utils import ClassifierTags
 
-from tell.choosing.choice import FIRST_RANGE, choose_rows
 from tell.contract import AffineInput, Description, NamedClusters, Reals, Run, unit
-from tell.core.assignment import Rows, assign, exact_distances, nearest
-from tell.core.batchwise import fit_batchwise
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER, FIRST_SAMPLE, Fit, fit_centers
-from tell.core.engine import Run as EngineRun
+from tell.core.assignment import Rows, exact_distances, nearest
 from tell.core.layer import ClusterLayer, Geometry
-from tell.core.online import StreamState, assign_live, grown, state_of, stream_state
+from tell.core.online import StreamState, assign_live
 from tell.core.radii import Radii
-from tell.core.trimming import fit_trimmed
-from tell.data.limits import DEFAULT_MEMORY, as_bytes
-from tell.data.sources import Source, is_array_like
-from tell.data.table_preparation import is_table, open_prepared
-from tell.estimators.growth import growth_events, in_words, without_retired
-from tell.estimators.lineage import better_of, check_like, keep_numbers, warm_start
-from tell.estimators.sampling import Sample, label_chunks, most_rows, per_cluster, read_sample
+from tell.core.small_batches import LENGTHS, is_small, small_labels, small_step
+from tell.data.limits import DEFAULT_MEMORY
+from tell.data.sources import Source
+from tell.estimators.fit_plan import FitPlan, FitResult, by_workers
+from tell.estimators.lineage import keep_numbers, rows_like, without_retired
+from tell.estimators.sampling import label_chunks
 from tell.estimators.scaling import (
-    LENGTHS,
     Floats,
     Scaling,
+    as_labels,
     as_rows,
     check_weights,
     join,
-    near_one,
     step_in_range,
     to_rows,
 )
 from tell.estimators.tell_saving import describe, kept_choice, restore, tensors_of
+from tell.estimators.updating import (
+    STREAM_HISTORY,
+    drift_in_words,
+    growth_events,
+    growth_rows,
+    in_parts,
+    in_words,
+    seeding_rows,
+)
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,
     check_finite,
     check_options,
     check_reject,
-    check_rows,
     draw_seed,
-    given_centers,
+    needs_no_checks,
     open_rows,
     read_matrix,
     unchanged_on_error,
     warn_about,
     with_features,
 )
-from tell.exceptions import DriftWarning, GrowthWarning, InputError
+from tell.exceptions import DriftWarning, GrowthWarning
 from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 from tell.progress import progress
-
-if TYPE_CHECKING:
-    from tell.estimators.all_rows import FullFit
-
-STREAM_HISTORY = 1024  # latest batches of which `stream_` tells
-WARM_UP_ROWS = 8  # rows per cluster that a stream is seeded from
-GROW_ROWS = 1000  # that a gathering of rows must last, if nobody says how many
-AUTO_ROWS, AUTO_WARM_UP = 32, 16  # rows that a number is first chosen from; doublings: up to 512
-# Bytes that fitting takes per row beside the row, in numbers of its precision and in labels: length
-# and its inverse, score, distance and their temporaries; label, as the engine and as users know it.
-NUMBERS_PER_ROW, LABEL_BYTES = 6, 12
 
 
 class TELL(
@@ -142,8 +132,9 @@ class TELL(
         in memory already.
     passes : int or "auto", default="auto"
         Most steps on all rows after the sample's, until one lowers the loss by less than `tol`.
-        "auto" takes them where they cost little, where a step promises more than ten times `tol`,
-        and with `workers`. What the next step promises is measured: `bound` in `history_`.
+        "auto" takes one of rows in memory, more where they cost little, where a step promises more
+        than ten times `tol`, and with `workers`. What the next step promises is measured: `bound`
+        in `history_`.
     workers : int, "torchrun" or None, default=None
         Processes that read the rows and take steps on all of them, on Ray; "torchrun": the ranks of
         the process group. The centres do not depend on how many there are. Rows in memory need
@@ -221,8 +212,6 @@ class TELL(
     _scaling: Scaling
     _pending: list[tuple[Any, Floats | None]]
     _seed: int
-    _chosen: int
-    _like: TELL
     lineage_: list[dict[str, Any]]
 
     def __init__(
@@ -299,42 +288,18 @@ class TELL(
             An earlier model of such rows: its centres are where this fit starts, its clusters keep
             their numbers, and `lineage_` says what became of each.
         """
-        if like is not None:
-            return self._fit_like(X, sample_weight, like)
         with unchanged_on_error(self):
-            self.__dict__.pop("lineage_", None)
             check_options(self)
-            self.__dict__.pop("_chosen", None)
+            if like is not None:
+                X = rows_like(self, X, like)
             source = self._open_new(X)
-            seed = draw_seed(self.random_state)
-            if self._by_workers(source):
-                self._fit_workers(source, sample_weight, seed)
-                self._forget_names()
-                return self
-            with progress("read", source.n_rows, visible=self.verbose > 0) as bar:
-                sample = read_sample(source, self._most_rows(source), seed, bar)
-            if sample.complete:
-                weight = check_weights(sample_weight, sample.X)
-                fit = self._fit_matrix(sample.X, weight, seed, in_place=sample.is_copy)
-                warn_about(self, fit.counts, converged=fit.descent.converged)
-            else:
-                self._fit_sample(source, sample, sample_weight, seed)
+            found = FitPlan(self, draw_seed(self.random_state), like).fit(source, sample_weight)
+            self._adopt(found)
+            self.__dict__.pop("lineage_", None)
             self._forget_names()
-        return self
-
-    def _fit_like(self, X: Any, sample_weight: ArrayLike | None, like: TELL) -> Self:
-        """Start from an earlier model and keep its numbers."""
-        with unchanged_on_error(self):
-            check_like(self, like)
-            if not is_array_like(X) and not isinstance(X, str | os.PathLike | Source):
-                raise InputError("like needs rows that can be read twice; pass an array or a file")
-            learned = getattr(like, "preparation_", None)
-            if learned is not None and is_table(X, learned):
-                X = open_prepared(X, learned)
-            self._like = like
-            self.fit(X, sample_weight=sample_weight)
-            del self._like
-            keep_numbers(self, like, like.predict(with_features(X, like)))
+            if like is not None:
+                keep_numbers(self, like, like.predict(with_features(X, like)))
+            warn_about(self, self._state.memory.counts, converged=found.converged)
         return self
 
     def _open_new(self, X: Any) -> Source:
@@ -342,186 +307,18 @@ class TELL(
             self, X, reset=True, check=lambda rows: self._read_matrix(rows, reset=True)
         )
 
-    def _by_workers(self, source: Source) -> bool:
-        return not source.in_memory and (self.workers is not None or source.distributed)
-
-    def _most_rows(self, source: Source) -> int:
-        """Rows that may be in memory at a time, with all that is computed for them."""
-        per_row = source.row_bytes + NUMBERS_PER_ROW * source.dtype.itemsize + LABEL_BYTES
-        return most_rows(as_bytes(self.memory), per_row, self._descended)
-
-    @property
-    def _descended(self) -> int:
-        """Rows of the largest sample that steps are taken on."""
-        return math.ceil(self._planned / (ENOUGH * self.tol)) if self.tol else 1 << 62
-
-    @property
-    def _planned(self) -> int:
-        """How many clusters a fit makes; before it has chosen, about how many it may."""
-        if self.n_clusters != "auto":
-            return int(self.n_clusters)
-        return getattr(self, "_chosen", self.max_clusters or FIRST_RANGE)
-
-    def _all_rows(self, source: Source) -> Any:
-        """Give all rows, for those who have a weight for each."""
-        sample = read_sample(source, self._most_rows(source), 0)
-        if not sample.complete:
-            raise self._too_large(source)
-        return sample.X
-
-    def _check_untrimmed(self) -> None:
-        if self.trim:
-            raise InputError(
-                f"trim={self.trim} needs all rows in memory; raise memory, or leave workers out"
-            )
-
-    def _too_large(self, source: Source) -> InputError:
-        return InputError(
-            f"sample_weight needs all rows in memory, but {source.name} is larger than "
-            f"memory={self.memory!r}; raise it"
-        )
-
-    def _fit_matrix(
-        self, X: Any, weight: Floats | None, seed: int, *, in_place: bool = False
-    ) -> Fit:
-        weight, factor = near_one(weight)
-        scaling = self._prepared_scaling() or Scaling.learn(
-            X, weight, self.geometry, self.standardize
-        )
-        rows = to_rows(scaling.apply(X, in_place=in_place), weight, self.device)
-        check_finite(self, X, rows)
-        counted = rows
-        if weight is not None and not weight.all():
-            counted = rows.take(torch.nonzero(rows.weights() > 0)[:, 0])
-        fit = self._fit_rows(counted, scaling, seed)
-        self._adopt(scaling, stream_state(fit), fit.loss, fit.n_iter, fit.history, fit.runs)
-        whole = counted is rows and not self.trim
-        own = fit.assignment if whole else assign(rows, fit.centers, self.geometry)
-        # What a cluster's width is, the trimmed rows do not tell.
-        measured, weights = (own, rows.weight) if not self.trim else (fit.assignment, None)
-        radii = Radii.measure(*measured, weights, len(fit.centers))
-        self._state = replace(self._state, radii=radii)
-        self.__dict__.pop("trimmed_", None)
-        if self.trim:
-            farthest = fit.assignment.distances.max() * (1 + 1e-6)
-            self.trimmed_ = (own.distances > farthest).cpu().numpy()
-        if factor != 1.0:
-            self._state = grown(self._state, self._state.seen * factor)
-        self.labels_ = _labels(own.labels)
-        self.cluster_losses_ = _cluster_losses(self.labels_, own.distances, weight, self._planned)
-        return fit
-
-    def _fit_sample(self, source: Source, sample: Sample, sample_weight: Any, seed: int) -> None:
-        """Cluster a sample, then read the rows again: to label them, and for steps on all."""
-        from tell.estimators.all_rows import fit_all_rows, local_workers
-
-        if sample_weight is not None:
-            raise self._too_large(source)
-        self._check_untrimmed()
-        to_tol = self.passes != "auto"
-        self._adopt_full(fit_all_rows(self, local_workers(source), sample, seed, to_tol=to_tol))
-
-    def _fit_workers(self, source: Source, sample_weight: Any, seed: int) -> None:
-        """Sample, measure, cluster and label the rows where they are read."""
-        from tell.estimators.all_rows import count_rows, fit_all_rows, open_workers, survey, watched
-
-        if sample_weight is not None:
-            raise InputError("sample_weight needs all rows in one process; leave workers out")
-        self._check_untrimmed()
-        n_rows = count_rows(source)
-        size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self._planned, self._descended)
-        visible = self.verbose > 0
-        with open_workers(self, source, n_rows) as workers:
-            with (
-                progress("read", 1.0, visible=visible) as bar,
-                watched(workers, bar, visible=visible),
-            ):
-                sample = survey(workers, n_rows, min(size, self._most_rows(source)), seed)
-            self._adopt_full(fit_all_rows(self, workers, sample, seed, to_tol=True))
-
-    def _adopt_full(self, found: FullFit) -> None:
-        centers, sums = found.passed.centers.to(self.device), found.passed.sums
-        runs = [] if found.sample is None else found.sample.runs
-        state = replace(state_of(centers, sums), radii=found.radii)
-        self._adopt(found.scaling, state, sums.loss, found.n_iter, found.history, runs)
-        self.labels_ = found.labels
-        counts = sums.totals.counts
-        self.cluster_losses_ = per_cluster(sums.cluster_losses.numpy(), counts.numpy())
-        warn_about(self, counts, converged=found.passed.converged, stacklevel=5)
-
-    def _prepared_scaling(self) -> Scaling | None:
-        """The weights of a table's features, where the model has a preparation."""
-        learned = getattr(self, "preparation_", None)
-        return None if learned is None else Scaling(learned.offset, learned.scale)
-
-    def _fit_rows(self, rows: Rows, scaling: Scaling, seed: int) -> Fit:
-        check_rows(self, rows)
-        self._choose(rows, seed)
-        init = given_centers(self, scaling, rows)
-        with progress("fit", self.max_iter, visible=self.verbose > 0) as bar:
-            steps = iter(range(1, 1 << 60))
-            shared: dict[str, Any] = {
-                "init": init,
-                "geometry": self.geometry,
-                "n_init": self.n_init,
-                "max_iter": self.max_iter,
-                "seed": seed,
-                "report": lambda **entry: bar.update(
-                    min(next(steps), self.max_iter - 1), loss=entry["loss"]
-                ),
-            }
-            if self.solver == "sgd":
-                fit = fit_batchwise(rows, self._planned, **shared)
-            else:
-                shared |= {"tol": self.tol}
-                shared |= {"passes": None if self.passes == "auto" else int(self.passes)}
-                if self.trim:
-                    del shared["init"]  # it has a way of its own
-                    return fit_trimmed(rows, self._planned, self.trim, **shared)
-                fit = fit_centers(rows, self._planned, **shared)
-                if hasattr(self, "_like"):
-                    start = warm_start(self, self._like, scaling, rows, seed)
-                    fit = better_of(
-                        fit_centers(rows, self._planned, **shared | {"init": start}), fit
-                    )
-            bar.update(self.max_iter, loss=fit.loss)
-        return fit
-
-    def _choose(self, rows: Rows, seed: int) -> None:
-        """Choose the number of clusters, if nobody has."""
-        self.__dict__.pop("choice_", None)
-        if self.n_clusters != "auto":
-            return
-        learned = getattr(self, "preparation_", None)
-        groups = {} if learned is None else learned.groups
-        with progress("choose", None, visible=self.verbose > 0) as bar:
-            self.choice_ = choose_rows(
-                rows,
-                self.geometry,
-                max_clusters=self.max_clusters,
-                seed=seed,
-                categories=[np.array(part) for part in groups.values()],
-                report=bar.update,
-            )
-        self._chosen = self.choice_.n_clusters
-
-    def _adopt(
-        self,
-        scaling: Scaling,
-        state: StreamState,
-        loss: float,
-        n_iter: int,
-        history: list[dict[str, float]],
-        runs: list[EngineRun],
-    ) -> None:
-        self._scaling, self._state, self._pending = scaling, state, []
-        self.loss_ = self._usual_loss = loss  # the one follows a stream, the other does not
-        self.n_iter_, self.history_ = n_iter, history
-        self.runs_ = [
-            {"seed": r.seed, "loss": r.loss, "n_iter": r.n_iter, "chosen": r.chosen} for r in runs
-        ]
+    def _adopt(self, found: FitResult) -> None:
+        """Take over what a fit has found, and forget what was learned before."""
+        self._scaling, self._state, self._pending = found.scaling, found.state, []
+        self.loss_ = self._usual_loss = found.loss  # the one follows a stream, the other does not
+        self.n_iter_, self.history_, self.runs_ = found.n_iter, found.history, found.runs
+        self.labels_, self.cluster_losses_ = found.labels, found.cluster_losses
         self.stream_: list[dict[str, float]] = []
         self.growth_: list[dict[str, Any]] = []
+        for name, value in (("choice_", found.choice), ("trimmed_", found.trimmed)):
+            self.__dict__.pop(name, None)
+            if value is not None:
+                setattr(self, name, value)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once, in one step per array or chunk.
@@ -531,104 +328,100 @@ class TELL(
         have doubled, up to 512.
         """
         with unchanged_on_error(self):
-            check_options(self)
+            self._check_options()
+            if sample_weight is None and self._takes(X):
+                self._learn(X, None)
+                return self
             new = not hasattr(self, "n_features_in_")
             source = open_rows(self, X, reset=new, check=self._read_batch)
             if source.in_memory or sample_weight is not None:
                 X = self._all_rows(source)
-                return self._learn_matrix(X, check_weights(sample_weight, X))
-            for chunk in source.chunks():
-                self._learn_matrix(chunk.X, None)
-            return self
+                self._learn(X, check_weights(sample_weight, X))
+            else:
+                for chunk in source.chunks():
+                    self._learn(chunk.X, None)
+        return self
+
+    def _check_options(self) -> None:
+        """Check the parameters, unless they are the very ones that were checked last."""
+        given, checked = _PARAMETERS(vars(self)), getattr(self, "_checked", None)
+        if checked is None or not all(map(operator.is_, given, checked)):
+            check_options(self)
+            self._checked = given
+
+    def _takes(self, X: Any) -> bool:
+        """Whether X can be used as it is: an array as any source would give it."""
+        known = vars(self)
+        return (
+            "_state" in known
+            and "preparation_" not in known
+            and not self._pending
+            and needs_no_checks(self, X)
+        )
 
     def _read_batch(self, X: Any) -> Any:
-        if hasattr(self, "_state") and not self._pending:
+        if self._is_warm:
             return self._read_matrix(X, reset=False)
         # Rows that wait for the seeding must be finite before they are kept.
         return read_matrix(self, X, reset=not hasattr(self, "n_features_in_"))
 
-    def _learn_matrix(self, X: Any, weight: Floats | None) -> Self:
+    @property
+    def _is_warm(self) -> bool:
+        """Whether the centres are there to stay: a stream seeds them from its first rows."""
+        return hasattr(self, "_state") and not self._pending
+
+    def _learn(self, X: Any, weight: Floats | None) -> None:
+        learn = self._step if self._is_warm else self._warm_up
         if weight is None or weight.all():
-            return self._learn(X, weight)
-        ready = hasattr(self, "_state") and not self._pending
-        labels = self._assign(X)[0] if ready else None  # as the rows are learned: before the step
-        self._learn(X[weight > 0], weight[weight > 0])
+            learn(X, weight)
+            return
+        labels = self._assign(X)[0] if self._is_warm else None  # as they are learned: before
+        learn(X[weight > 0], weight[weight > 0])
         if hasattr(self, "_state"):
             self.labels_ = self._assign(X)[0] if labels is None else labels
-        return self
 
-    def _learn(self, X: Any, weight: Floats | None) -> Self:
-        if not hasattr(self, "_state") or self._pending:
-            return self._warm_up(X, weight)
-        return self._step(X, weight)
-
-    def _step(self, X: Any, weight: Floats | None) -> Self:
-        most = self._growing()
-        if most is not None and X.shape[0] > most:
-            return self._step_by_step(X, weight, int(most))
-        dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
-        weight = None if weight is None else weight.astype(dtype, copy=False)
-        rows = self._rows(X, weight, dtype)
-        was_drifting, before = self._state.watch.drifting, self._state
-        self._state, record, labels = step_in_range(
-            self._state, rows, self.geometry, self.half_life, most
-        )
-        self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
-        self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
-        self.labels_ = _labels(labels)
-        if self._state.watch.drifting and not was_drifting:
-            warnings.warn(
-                f"the loss of recent rows is {record['running_loss']:.4g}, usual is "
-                f"{record['baseline_loss']:.4g}: the data drifts from what the model learned; "
-                f"{'set' if self.half_life is None else 'shorten'} half_life to follow it, or "
-                "fit again",
-                DriftWarning,
-                stacklevel=5,
-            )
-        for entry in growth_events(before, self._state):
-            self.growth_ = [*self.growth_, entry]
-            warnings.warn(in_words(entry), GrowthWarning, stacklevel=5)
-        return self
-
-    def _step_by_step(self, X: Any, weight: Floats | None, most: int) -> Self:
-        """Take no more rows at once than a gathering must last: a cluster may be born of some."""
-        labels = []
-        for start in range(0, X.shape[0], most):
-            part = slice(start, start + most)
-            self._step(X[part], None if weight is None else weight[part])
-            labels.append(self.labels_)
-        self.labels_ = np.concatenate(labels)
-        return self
-
-    def _growing(self) -> float | None:
-        """Rows after which clusters may be born; None if they may not."""
-        if self.grow is False:
-            return None
-        self._known_radii()
-        return float(GROW_ROWS if self.grow is True else self.grow)
-
-    def _warm_up(self, X: Any, weight: Floats | None) -> Self:
-        """Seed from the first rows, and again when they have doubled: 8 per cluster, or 512."""
+    def _warm_up(self, X: Any, weight: Floats | None) -> None:
+        """Seed from the first rows, and again when they have doubled."""
         pending = [*getattr(self, "_pending", []), (X, weight)]
         rows, weights = join(pending)
-        before = rows.shape[0] - X.shape[0]
-        auto = self.n_clusters == "auto"
-        doublings = (AUTO_WARM_UP if auto else WARM_UP_ROWS).bit_length()
-        levels = [self._first_rows << i for i in range(doublings)]
-        if any(before < level <= rows.shape[0] for level in levels):
+        before, after = rows.shape[0] - X.shape[0], rows.shape[0]
+        levels = seeding_rows(self.n_clusters)
+        if any(before < level <= after for level in levels):
             if not hasattr(self, "_seed"):
                 self._seed = draw_seed(self.random_state)
-            self._fit_matrix(rows, weights, self._seed)
+            self._adopt(FitPlan(self, self._seed).fit_matrix(rows, weights))
             self.labels_ = self.labels_[before:]
         elif hasattr(self, "_state"):
             self._step(X, weight)
-        self._pending = pending if rows.shape[0] < levels[-1] else []
-        return self
+        self._pending = pending if after < levels[-1] else []
 
-    @property
-    def _first_rows(self) -> int:
-        """Rows that a stream is first seeded from."""
-        return AUTO_ROWS if self.n_clusters == "auto" else int(self.n_clusters)
+    def _step(self, X: Any, weight: Floats | None) -> None:
+        """Move the centres to further rows."""
+        grow = growth_rows(self.grow)
+        if grow is not None:
+            self._known_radii()
+        dtype = self._state.centers.cpu().numpy().dtype  # the stream keeps its first precision
+        weight = None if weight is None else weight.astype(dtype, copy=False)
+        found = []
+        for part, part_weight in in_parts(X, weight, grow):
+            before, step = self._state, None
+            if weight is None and grow is None and is_small(part, before):
+                scaled = self._scaling.apply(part).astype(dtype, copy=False)
+                step = small_step(before, scaled, self.geometry, self.half_life)
+            if step is None:
+                rows = self._rows(part, part_weight, dtype)
+                new, record, own = step_in_range(before, rows, self.geometry, self.half_life, grow)
+                step = new, record, own.cpu().numpy()
+            self._state, record, labels = step
+            self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], record]
+            self.loss_ = record["running_loss"]  # that of this batch alone is in `stream_`
+            found.append(labels.astype(np.int32))
+            if self._state.watch.drifting and not before.watch.drifting:
+                warnings.warn(drift_in_words(record, self.half_life), DriftWarning, stacklevel=4)
+            for entry in growth_events(before, self._state) if grow is not None else ():
+                self.growth_ = [*self.growth_, entry]
+                warnings.warn(in_words(entry), GrowthWarning, stacklevel=4)
+        self.labels_ = found[0] if len(found) == 1 else np.concatenate(found)
 
     # --- what was learned, all derived from one state ---------------------------------------------
 
@@ -636,7 +429,8 @@ class TELL(
         if hasattr(self, "_state"):
             return self._state
         rows = sum(X.shape[0] for X, _ in getattr(self, "_pending", []))
-        seen = f" and has seen {rows} of the {self._first_rows} rows it needs" if rows else ""
+        needed = seeding_rows(self.n_clusters)[0] if rows else 0
+        seen = f" and has seen {rows} of the {needed} rows it needs" if rows else ""
         raise NotFittedError(
             f"this {type(self).__name__} is not fitted yet{seen}; call fit or partial_fit first"
         )
@@ -746,8 +540,9 @@ class TELL(
 
     def embed(self, X: Any) -> Floats:
         """Rows where `cluster_centers_` live, (n, d): scaled; of unit length on the sphere."""
-        source = self._open(X)
-        X = source.matrix() if source.in_memory else source.read().X
+        return self._answers(X, self._embedded)
+
+    def _embedded(self, X: Any) -> Floats:
         rows = self.input_path.apply(X.toarray() if hasattr(X, "toarray") else X)
         return (unit(rows) if self.geometry == "sphere" else rows).astype(X.dtype, copy=False)
 
@@ -806,7 +601,7 @@ class TELL(
     def _assign(self, X: Any) -> tuple[NDArray[np.int32], NDArray[Any]]:
         rows = self._rows(X)
         found = assign_live(rows, self._state, self.geometry)
-        return _labels(found.labels), found.distances.cpu().numpy()
+        return as_labels(found.labels), found.distances.cpu().numpy()
 
     def _open(self, X: Any) -> Source:
         self._fitted_state()
@@ -825,37 +620,52 @@ class TELL(
             cluster's fitted rows: 0.01 rejects 1 % of rows like these, and what is unlike them.
         """
         if reject is not None:
-            return self._predict_members(X, check_reject(reject))
+            return self._predict_members(X, reject)
+        if self._takes(X):
+            return self._predict_matrix(X)
         source = self._open(X)
-        if self._by_workers(source):
-            return self._predict_workers(source)
+        if by_workers(self, source):
+            from tell.estimators.all_rows import predict_shards
+
+            return predict_shards(self, source)
         if not source.in_memory:
             with progress("predict", source.n_rows, visible=self.verbose > 0) as bar:
                 return label_chunks(source, self._assign, self.n_clusters_, bar=bar).labels
-        X = source.matrix()
-        if self._state.live is not None:
+        return self._predict_matrix(source.matrix())
+
+    def _predict_matrix(self, X: Any) -> NDArray[np.int32]:
+        state = self._state
+        if state.live is not None:
             return self._assign(X)[0]
-        rows = as_rows(self._scaling.apply(X), None, self.device)
-        labels, scores = nearest(rows, self._state.centers.to(rows.example), self.geometry)
+        scaled = self._scaling.apply(X)
+        if is_small(scaled, state):
+            few = small_labels(scaled, state.centers, self.geometry)
+            return self._assign(X)[0] if few is None else few.astype(np.int32)
+        rows = as_rows(scaled, None, self.device)
+        labels, scores = nearest(rows, state.centers.to(rows.example), self.geometry)
         # One look at the scores instead of at all of X.
         usual = torch.isfinite(scores.sum()) and scores.abs().max() > LENGTHS[0]
-        return _labels(labels) if usual else self._assign(X)[0]
+        return as_labels(labels) if usual else self._assign(X)[0]
 
     def _predict_members(self, X: Any, reject: float) -> NDArray[np.int32]:
         limits = self.reject_limits(reject)
-        parts = []
-        for rows in self._matrices(X):
-            labels, distances = self._assign(rows)
-            parts.append(np.where(distances > limits[labels], -1, labels).astype(np.int32))
-        return np.concatenate(parts)
 
-    def _matrices(self, X: Any) -> Iterator[Any]:
-        """The rows at once, or chunk by chunk."""
+        def members(rows: Any) -> NDArray[np.int32]:
+            labels, distances = self._assign(rows)
+            return np.where(distances > limits[labels], -1, labels).astype(np.int32)
+
+        return self._answers(X, members)
+
+    def _answers(self, X: Any, answer: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+        """What `answer` says of all rows: at once, or chunk by chunk."""
         source = self._open(X)
         if source.in_memory:
-            yield source.matrix()
-            return
-        yield from (chunk.X for chunk in source.chunks())
+            return answer(source.matrix())
+        return np.concatenate([answer(chunk.X) for chunk in source.chunks()])
+
+    def _all_rows(self, source: Source) -> Any:
+        """The matrix of all rows, or why there is none."""
+        return source.matrix() if source.in_memory else FitPlan(self, seed=0).all_rows(source)
 
     def _known_radii(self) -> Radii:
         radii = self._fitted_state().radii
@@ -877,29 +687,14 @@ class TELL(
         score goes on rising, so that rows can be ranked.
         """
         radii = self._known_radii()
-        parts = []
-        for rows in self._matrices(X):
+
+        def share_nearer(rows: Any) -> Floats:
             labels, distances = self._assign(rows)
             own = torch.from_numpy(labels.astype(np.int64)).to(radii.unit.device)
             farther = radii.farther(own, torch.from_numpy(distances).to(own.device))
-            parts.append(1 - farther.cpu().numpy())
-        return np.concatenate(parts)
+            return 1 - farther.cpu().numpy()
 
-    def _predict_workers(self, source: Source) -> NDArray[np.int32]:
-        from tell.estimators.all_rows import count_rows, label_shards, open_workers, watched
-
-        n_rows, visible = count_rows(source), self.verbose > 0
-        with (
-            progress("predict", 1.0, visible=visible) as bar,
-            open_workers(self, source, n_rows) as workers,
-            watched(workers, bar, visible=visible),
-        ):
-            live, centers = self._state.live, self._state.centers
-            if live is None:
-                return label_shards(self, workers, self._scaling, centers)
-            labels = label_shards(self, workers, self._scaling, centers[live])
-            numbers = live.cpu().numpy().astype(np.int32)
-            return np.where(labels < 0, labels, numbers[labels])
+        return self._answers(X, share_nearer)
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to all centres, of shape (n, k)."""
@@ -928,10 +723,7 @@ class TELL(
 
     def _scores(self, X: Any) -> Floats:
         """Minus the squared distances, by the layer itself: (n, k)."""
-        source = self._open(X)
-        if source.in_memory:
-            return self._matrix_scores(source.matrix())
-        return np.concatenate([self._matrix_scores(chunk.X) for chunk in source.chunks()])
+        return self._answers(X, self._matrix_scores)
 
     def _matrix_scores(self, X: Any) -> Floats:
         rows = self._rows(X)
@@ -959,15 +751,4 @@ class TELL(
         return restore(cls(), saved)
 
 
-def _cluster_losses(
-    labels: NDArray[np.int32], distances: torch.Tensor, weight: Floats | None, n_clusters: int
-) -> Floats:
-    """Mean squared distance (k,) of the rows of each cluster."""
-    losses = distances.cpu().numpy()
-    counts = np.bincount(labels, weight, minlength=n_clusters)
-    weighted = losses if weight is None else losses * weight
-    return per_cluster(np.bincount(labels, weighted, minlength=n_clusters), counts)
-
-
-def _labels(labels: torch.Tensor) -> NDArray[np.int32]:
-    return labels.cpu().numpy().astype(np.int32)
+_PARAMETERS = operator.itemgetter(*TELL._get_param_names())

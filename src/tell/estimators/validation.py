@@ -49,7 +49,7 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
     They are as precise as a file with columns of the same types would be.
     With finite=False the values are not looked at: for a caller who uses `check_finite`.
     """
-    if not (reset or finite) and _needs_no_checks(estimator, X):
+    if not (reset or finite) and needs_no_checks(estimator, X):
         return X
     try:
         return validate_data(
@@ -85,8 +85,8 @@ def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
     )
 
 
-def _needs_no_checks(estimator: BaseEstimator, X: Any) -> bool:
-    """Whether X is the very array that validation would return: small batches spare its time."""
+def needs_no_checks(estimator: BaseEstimator, X: Any) -> bool:
+    """Whether X is the very array that validation would return: small batches save its time."""
     return (
         type(X) is np.ndarray
         and X.dtype in (np.float32, np.float64)
@@ -360,12 +360,12 @@ def check_rows(model: TELL, rows: Rows) -> None:
         )
 
 
-def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor:
+def given_centers(model: TELL, n_clusters: int, scaling: Scaling, rows: Rows) -> Seeding | Tensor:
     """The seeding's name, or the user's centres (k, d) moved from the data's units."""
     if isinstance(model.init, str):
         return model.init  # type: ignore[return-value]
     centers = np.asarray(model.init, dtype=np.float64)
-    wanted = (model._planned, rows.shape[1])
+    wanted = (n_clusters, rows.shape[1])
     if centers.shape != wanted or not np.isfinite(centers).all():
         raise ParameterError(
             f"init must be finite centres of shape {wanted}, got shape {centers.shape}"
@@ -379,7 +379,7 @@ def given_centers(model: TELL, scaling: Scaling, rows: Rows) -> Seeding | Tensor
     return torch.from_numpy(centers).to(rows.example)
 
 
-def warn_about(model: TELL, counts: Tensor, *, converged: bool, stacklevel: int = 3) -> None:
+def warn_about(model: TELL, counts: Tensor, *, converged: bool) -> None:
     """Say what the user should know of a fit; call it from the public method."""
     empty = int((counts == 0).sum())
     directions = ""
@@ -387,7 +387,7 @@ def warn_about(model: TELL, counts: Tensor, *, converged: bool, stacklevel: int 
         directions = " in direction (geometry='euclidean' tells them apart by length too)"
     if empty:
         message = (
-            f"{empty} of n_clusters={model._planned} clusters are empty, because fewer rows "
+            f"{empty} of n_clusters={len(counts)} clusters are empty, because fewer rows "
             f"are distinct{directions}; lower n_clusters"
         )
     elif not converged:
@@ -397,4 +397,4 @@ def warn_about(model: TELL, counts: Tensor, *, converged: bool, stacklevel: int 
         )
     else:
         return
-    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)

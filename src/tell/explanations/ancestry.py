@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tell.contract import Record
-from tell.explanations.words import joined
+from tell.explanations.words import counted, joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def in_words(entry: Mapping[str, Any]) -> str:
     'cluster 1 was split into 1 and 4'
     """
     if entry["was"] is None:
-        return f"cluster {entry['cluster']} was born: {entry['rows']:,} rows"
+        return f"cluster {entry['cluster']} was born: {counted(entry['rows'], 'row')}"
     if entry["cluster"] is None:
         return f"cluster {entry['was']} died: none of its rows came again"
     together = f"{entry['shared']:.0%} of its rows"

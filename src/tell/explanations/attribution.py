@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tell.exceptions import MissingDependencyError
-from tell.explanations.boundary import nearest_in_cell
-from tell.explanations.points import Counterfactual, Strips
+from tell.explanations.points import Counterfactual, Strips, nearest_in_cell
 from tell.explanations.view import EncodedInput, Floats, ModelView, Reals, unit
 
 #: Points on the line from the baseline to a row where gradients are taken: for a close look.

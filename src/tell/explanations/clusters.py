@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tell.explanations.known_labels import main_label
-from tell.explanations.matrices import medians, taken
-from tell.explanations.members import Member, members, outliers
+from tell.contract import Reals
+from tell.explanations.explained_rows import label_texts, main_label
+from tell.explanations.matrices import dense, medians, taken
 from tell.explanations.scan import Scan
 from tell.explanations.terms import DATE, NUMBER, Term, Terms, number_text, span_text
-from tell.explanations.view import AffineInput, EncodedInput, Floats, ModelView
+from tell.explanations.view import AffineInput, Assigned, EncodedInput, Floats, ModelView
 from tell.explanations.words import percent
 
 #: Effect sizes below this are not named: "small" in Cohen's convention ends at 0.5.
@@ -385,3 +385,50 @@ def _main_label(found: Scan, j: int) -> tuple[str | None, float | None]:
     if found.labels is None or found.y is None:
         return None, None
     return main_label(found.y[found.labels == j])
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One row of the data that stands for something: its number, values and place.
+
+    `values` (d,) are its features, and `filled` names the columns in which it has a gap.
+    """
+
+    row: int
+    values: Reals
+    distance: float
+    margin: float
+    clearness: float
+    runner_up: int
+    label: str | None
+    filled: tuple[str, ...] = ()
+
+
+def members(part: Assigned, j: int, terms: Terms) -> tuple[Member, ...]:
+    """The rows of `part` that belong to cluster j, in their order."""
+    places = np.flatnonzero(part.labels == j).tolist()
+    return tuple(_member(part, place, terms) for place in places)
+
+
+def _member(part: Assigned, place: int, terms: Terms) -> Member:
+    """One row of `part` as a fact."""
+    return Member(
+        row=int(part.rows[place]),
+        values=dense(part.X[[place]])[0],
+        distance=float(part.distance[place]),
+        margin=float(part.margin[place]),
+        clearness=float(part.clearness[place]),
+        runner_up=int(part.runner_up[place]),
+        label=None if part.y is None else label_texts(part.y[place : place + 1])[0],
+        filled=terms.filled(None if part.filled is None else part.filled[place]),
+    )
+
+
+def outliers(found: Scan, j: int) -> tuple[Member, ...]:
+    """Farthest members beyond Tukey's inner fence of the sampled distances."""
+    distances = found.sample.distance[found.sample.labels == j]
+    if len(distances) < 8:
+        return ()
+    low, high = np.percentile(distances, [25, 75])
+    fence = high + 1.5 * (high - low)
+    return tuple(one for one in members(found.farthest, j, found.terms) if one.distance > fence)

@@ -9,9 +9,8 @@ import numpy as np
 
 from tell.data.table_preparation import in_columns_of
 from tell.exceptions import InputError
-from tell.explanations.assigned import Assigned, assign
 from tell.explanations.explained_rows import Rows, open_rows
-from tell.explanations.view import Floats, Ints, ModelView, view_model
+from tell.explanations.view import Assigned, Floats, Ints, ModelView, assign, view_model
 from tell.explanations.words import percent
 
 #: Two clusters are the same when each keeps at least this share of the other's rows.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.contract import Ints
+from tell.contract import Ints, Labels
 from tell.data.arrays import SparseSource
 from tell.data.sources import Source, open_source
 from tell.exceptions import InputError
-from tell.explanations.known_labels import as_labels
 from tell.explanations.matrices import Matrix
 
 if TYPE_CHECKING:
     from tell.data.preparation import Preparation
+
 
 BLOCK_ROWS = 4096
 #: Rows, their labels, their numbers, and which of their values stand for a gap.
@@ -108,3 +108,54 @@ def open_rows(data: Any, y: Any = None, given: Ints | None = None) -> Rows:
             "of the same rows"
         )
     return Rows(source, known, given)
+
+
+def as_labels(y: Iterable[object]) -> Labels:
+    """Labels (n,) in which a gap is None, NaN or an empty text, as `has_class` knows it.
+
+    >>> as_labels(["a", float("nan")]).tolist()  # a plain array would hold the text "nan"
+    ['a', None]
+    """
+    from tell.metrics import has_class
+
+    labels = np.asarray(y)
+    if labels.dtype.kind in "US" and not isinstance(y, np.ndarray):
+        labels = np.asarray(list(y), object)
+    if labels.dtype == object:
+        labels = labels.copy()
+        labels[~has_class(labels)] = None
+    return labels
+
+
+def label_texts(y: Labels) -> list[str | None]:
+    """Labels (n,) as texts; None where a row has none.
+
+    >>> label_texts(np.array(["cat", "", None], object))
+    ['cat', None, None]
+    """
+    from tell.metrics import has_class
+
+    return [str(value) if known else None for value, known in zip(y, has_class(y), strict=True)]
+
+
+def known_labels(y: Labels) -> tuple[NDArray[np.bool_], Labels]:
+    """Which rows have a label (n,), and these labels, such that they can be sorted and counted."""
+    from tell.metrics import has_class
+
+    known = has_class(y)
+    labels = y[known]
+    return known, labels.astype(str) if labels.dtype == object else labels
+
+
+def main_label(y: Labels) -> tuple[str | None, float | None]:
+    """The most frequent label and its share of the rows that have one.
+
+    >>> main_label(np.array(["a", "b", "a", ""]))
+    ('a', 0.6666666666666666)
+    """
+    labels = known_labels(y)[1]
+    if not len(labels):
+        return None, None
+    values, counts = np.unique(labels, return_counts=True)
+    best = int(np.argmax(counts))
+    return str(values[best]), float(counts[best] / counts.sum())

@@ -23,9 +23,7 @@ from tell.explanations.ancestry import Ancestor, describe_lineage
 from tell.explanations.choice_curves import ChoiceFacts, describe_choice
 from tell.explanations.clusters import ClusterFacts, describe_clusters, missing_by_column
 from tell.explanations.counterfactual import Columns, learn_columns
-from tell.explanations.explained_rows import Rows, open_rows
-from tell.explanations.given import kind_of, labels_of, model_of_rows, number_labels
-from tell.explanations.known_labels import known_labels, label_texts
+from tell.explanations.explained_rows import Rows, known_labels, label_texts, open_rows
 from tell.explanations.mapping import fitting_method, project
 from tell.explanations.matrices import Matrix, stacked
 from tell.explanations.plain import as_plain
@@ -45,7 +43,18 @@ from tell.explanations.scan import Scan, scan
 from tell.explanations.structure import Structure, judge_structure
 from tell.explanations.terms import Cell, Terms, learn_terms
 from tell.explanations.transparency import ModelFacts, describe_model
-from tell.explanations.view import EncodedInput, Floats, Ints, ModelView, feature_names, view_model
+from tell.explanations.view import (
+    EncodedInput,
+    Floats,
+    Ints,
+    ModelView,
+    feature_names,
+    kind_of,
+    labels_of,
+    model_of_rows,
+    number_labels,
+    view_model,
+)
 
 if TYPE_CHECKING:
     from tell.explanations.contrast import Contrast

@@ -17,12 +17,11 @@ import numpy as np
 from tell.contract import Reals, Run
 from tell.exceptions import MissingDependencyError
 from tell.explanations.choice_curves import ChoiceCurve
-from tell.explanations.clusters import ClusterFacts
+from tell.explanations.clusters import ClusterFacts, Member
 from tell.explanations.comparison import Comparison
 from tell.explanations.directions import Direction, describe_directions, learn_meanings
 from tell.explanations.facts import Explanation
 from tell.explanations.layer_walk import Walk, walk
-from tell.explanations.members import Member
 from tell.explanations.moves import Moves
 from tell.explanations.palette import cluster_colors, ink_on
 from tell.explanations.points import ATTRIBUTED

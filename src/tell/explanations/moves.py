@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from tell.exceptions import InputError
-from tell.explanations.assigned import Assigned
 from tell.explanations.comparison import placed, rows_of_both, side_by_side
 from tell.explanations.explained_rows import Rows
 from tell.explanations.matrices import cluster_sums
@@ -20,6 +19,7 @@ from tell.explanations.points import margin_contributions
 from tell.explanations.terms import LOGARITHM, NUMBER, Terms, learn_terms
 from tell.explanations.view import (
     AffineInput,
+    Assigned,
     Floats,
     Ints,
     ModelView,

@@ -12,12 +12,11 @@ from scipy import sparse
 
 from tell.contract import RejectingModel
 from tell.exceptions import ParameterError
-from tell.explanations.assigned import Assigned
 from tell.explanations.clusters import ClusterFacts
 from tell.explanations.matrices import Matrix, cluster_sums, dense
 from tell.explanations.points import Contribution, contributions
 from tell.explanations.terms import CATEGORY, Term, Terms, number_text
-from tell.explanations.view import Floats, Ints, ModelView, Reals
+from tell.explanations.view import Assigned, Floats, Ints, ModelView, Reals
 from tell.explanations.words import counted, joined, percent
 
 #: Rejected rows of which more than a count is kept: those farthest out.

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from tell.contract import Labels, Reals
 from tell.exceptions import InputError
-from tell.explanations.assigned import Assigned, assign
-from tell.explanations.explained_rows import Block, Rows
-from tell.explanations.known_labels import known_labels, label_texts
+from tell.explanations.explained_rows import Block, Rows, known_labels, label_texts
 from tell.explanations.matrices import (
     cluster_sums,
     dense,
@@ -25,7 +23,7 @@ from tell.explanations.matrices import (
     whole_columns,
 )
 from tell.explanations.terms import Terms, learn_terms
-from tell.explanations.view import Floats, Ints, ModelView
+from tell.explanations.view import Assigned, Floats, Ints, ModelView, assign
 from tell.progress import progress
 
 #: A member is borderline within a tenth of the way from the boundary to where its like lies.

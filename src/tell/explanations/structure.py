@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from tell.choosing.outliers import farthest_out
 from tell.choosing.structureless import compressed, structureless
 from tell.contract import AffineInput, Floats, Ints, unit
-from tell.explanations.assigned import Assigned
 from tell.explanations.counterfactual import Columns
 from tell.explanations.matrices import dense
-from tell.explanations.view import ModelView
+from tell.explanations.view import Assigned, ModelView
 from tell.explanations.words import percent
 
 #: Clusters that are tighter than those of structureless rows by this share are groups.
@@ -29,6 +29,8 @@ NO_GAP = 0.05
 MAX_ROWS, N_DRAWS = 800, 3
 #: Rows per cluster that a judgement needs, and rows in all.
 ROWS_PER_CLUSTER, LEAST_ROWS = 5, 30
+#: Share of the rows, those farthest from all others, without a say: one alone stretches all ranges.
+OUTLIERS = 0.01
 #: Wider rows are looked at on this many main axes.
 MAX_COLUMNS = 64
 
@@ -63,12 +65,15 @@ def judge_structure(
     view: ModelView, sample: Assigned, columns: Columns, seed: int
 ) -> Structure | None:
     """Cluster sampled rows and structureless ones alike; None for one cluster or too few rows."""
+    import torch
+
     k = view.n_clusters
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:MAX_ROWS])
     if k == 1 or len(few) < max(LEAST_ROWS, ROWS_PER_CLUSTER * k):
         return None
     rows, categories, embed = _prepared(view, sample.X[few], columns, seed)
+    rows = np.delete(rows, farthest_out(torch.from_numpy(rows), OUTLIERS).numpy(), axis=0)
     if not np.ptp(rows, axis=0).any():
         return None
     found = _share(view, embed(rows), seed)
@@ -82,7 +87,7 @@ def judge_structure(
     gap = 1 - found / reference if reference > 0 else 0.0
     verdict = YES if gap >= CLEAR_GAP else WEAK if gap >= NO_GAP else NO
     text = _words(verdict, gap, k)
-    return Structure(verdict, gap, found, reference, len(few), len(draws), text)
+    return Structure(verdict, gap, found, reference, len(rows), len(draws), text)
 
 
 def _prepared(

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from tell.contract import Ints
-from tell.explanations.assigned import Assigned
 from tell.explanations.matrices import Matrix, column
 from tell.explanations.terms import DATE, Terms
+from tell.explanations.view import Assigned
 from tell.export.conditions import Limits, Question, leaf_limits
 from tell.export.rules import Rule, measured_rules
 

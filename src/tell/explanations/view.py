@@ -1,16 +1,16 @@
-"""One way to look at every fitted model: its centres, and its rows as the centres see them."""
+"""One way to look at every fitted model: its centres, and rows with their place among them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from tell.adapter import as_model
+from tell.adapter import FittedKMeans, as_model, is_pipeline, model_of_labels
 from tell.contract import (
     AffineInput,
     ClusterModel,
@@ -20,6 +20,7 @@ from tell.contract import (
     GrowingModel,
     InputPath,
     Ints,
+    Labels,
     Reals,
     cluster_names,
     squared_distances,
@@ -27,7 +28,8 @@ from tell.contract import (
     unnamed,
 )
 from tell.exceptions import InputError
-from tell.explanations.matrices import Matrix
+from tell.explanations.explained_rows import Block, Rows
+from tell.explanations.matrices import Matrix, cluster_sums, stacked
 
 if TYPE_CHECKING:
     from tell.core.layer import Geometry
@@ -163,3 +165,133 @@ def feature_names(
     if shape is not None:
         return tuple("pixel " + ", ".join(map(str, index)) for index in np.ndindex(*shape))
     return tuple(f"feature {index}" for index in range(n_features))
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """Rows with their place among the centres; every array has one entry per row.
+
+    `filled` (n, d) marks values that stand for a gap of the table.
+    """
+
+    rows: Ints
+    X: Matrix
+    y: Labels | None
+    labels: Ints
+    runner_up: Ints
+    distance: Floats
+    margin: Floats
+    clearness: Floats
+    filled: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: ArrayLike) -> Assigned:
+        """The rows at `index`, in that order."""
+        rows = np.asarray(index, np.intp)
+        return replace(self, **{name: part[rows] for name, part in self._parts()})
+
+    def join(self, other: Assigned) -> Assigned:
+        """These rows followed by those."""
+        joined = ((name, [part, getattr(other, name)]) for name, part in self._parts())
+        return replace(self, **{name: stacked(pair) for name, pair in joined})
+
+    def relative_to(self, reach: Floats) -> Assigned:
+        """The same rows with clearness relative to `reach` (k,): 1 where the mean member lies."""
+        return replace(self, clearness=np.minimum(self.clearness / reach[self.labels], 1.0))
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        for part in fields(self):
+            if getattr(self, part.name) is not None:
+                yield part.name, getattr(self, part.name)
+
+
+def assign(view: ModelView, block: Block) -> Assigned:
+    """Place the rows of a block among the centres.
+
+    The margin is ‖x − Ω_k‖² − ‖x − Ω_j‖² between own centre j and runner-up k; clearness is
+    margin / ‖Ω_j − Ω_k‖², the distance to the boundary relative to that of the centre: 0 on the
+    boundary, 1 at the centre and beyond. Columns in which the centres agree do not change it.
+    On the sphere noise keeps all rows far from the centre: there `relative_to` takes over.
+    Where clusters are given, a row may be nearer to another centre: its margin is below 0 then.
+    """
+    squared = view.distances(block.X)
+    order = np.argsort(squared, axis=1, kind="stable")
+    here = np.arange(len(squared))
+    own, next_best = order[:, 0], order[:, min(1, view.n_clusters - 1)]
+    if block.given is not None:
+        nearest, own = own, block.given
+        next_best = np.where(nearest == own, next_best, nearest)
+    near, far = squared[here, own], squared[here, next_best]
+    apart = view.squared_distances(view.centers)[own, next_best]
+    clear = np.divide(far - near, apart, out=np.zeros_like(near), where=apart > 0)
+    return Assigned(
+        rows=block.numbers,
+        X=block.X,
+        y=block.y,
+        labels=own,
+        runner_up=next_best,
+        distance=np.sqrt(near),
+        margin=far - near,
+        clearness=np.clip(clear, 0.0, 1.0),
+        filled=block.filled,
+    )
+
+
+NOISE = "noise"
+
+
+def labels_of(model: Any, X: Any) -> NDArray[Any] | None:
+    """Labels of the rows, where `model` is nothing else or has no centres; None for other models.
+
+    A mixture predicts them; clusterers without a centre, such as HDBSCAN, keep those of their fit.
+    """
+    if isinstance(model, ClusterModel | FittedKMeans) or is_pipeline(model):
+        return None
+    if hasattr(model, "fit") and not isinstance(model, type):
+        if hasattr(model, "means_") and hasattr(model, "predict"):  # a mixture, when fitted
+            return np.asarray(model.predict(X))
+        return None if not hasattr(model, "labels_") else np.asarray(model.labels_)
+    if isinstance(model, np.ndarray | list | tuple) or hasattr(model, "to_numpy"):
+        return np.asarray(model)
+    return None
+
+
+def kind_of(model: Any) -> str:
+    """What the labels came from."""
+    return type(model).__name__ if hasattr(model, "fit") else "labels"
+
+
+def number_labels(labels: NDArray[Any]) -> tuple[Ints, list[str]]:
+    """Numbers (n,) of the clusters from 0, and what their labels were called; -1 is noise.
+
+    >>> number_labels(np.array([3, -1, 3]))
+    (array([1, 0, 1]), ['noise', 'cluster 3'])
+    >>> number_labels(np.array(["b", "a"]))
+    (array([1, 0]), ['a', 'b'])
+    """
+    if labels.ndim != 1 or not len(labels) or labels.dtype.kind not in "iubUSO":
+        raise InputError(
+            f"labels need one whole number or text per row, got an array of shape {labels.shape} "
+            f"and type {labels.dtype}; pass the labels of the rows, such as model.labels_"
+        )
+    values, numbers = np.unique(labels, return_inverse=True)
+    whole = labels.dtype.kind in "iu"
+    names = [NOISE if whole and v == -1 else f"cluster {v}" if whole else str(v) for v in values]
+    return numbers.astype(np.int64), names
+
+
+def model_of_rows(rows: Rows, numbers: Ints, names: list[str], kind: str) -> ClusterModel:
+    """Read all rows once for the means of their clusters."""
+    k = len(names)
+    sizes = np.bincount(numbers, minlength=k)
+    sums, squares = np.zeros((k, rows.n_features)), 0.0
+    for block in rows.blocks():
+        part = cluster_sums(block.X, numbers[block.numbers], k, np.zeros(rows.n_features))
+        sums += part[0]
+        squares += float(part[1].sum())
+    means = sums / sizes[:, None]
+    within = (squares - float(np.sum(sizes[:, None] * means**2))) / len(numbers)
+    same = [name == f"cluster {j}" for j, name in enumerate(names)]
+    return model_of_labels(means, sizes, max(within, 0.0), [] if all(same) else names, kind)

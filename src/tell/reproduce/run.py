@@ -51,7 +51,7 @@ def plan(specs: Iterable[Spec], scale: Scale, only: Sequence[str] = ()) -> list[
 
     >>> from tell.reproduce.spec import load_scale, load_targets
     >>> smoke = load_scale("smoke")
-    >>> len(plan(load_targets(["s1", "fig8"], smoke), smoke))
+    >>> len(plan(load_targets(["fig6", "fig8"], smoke), smoke))
     1
     """
     runs: dict[str, Run] = {}

@@ -95,13 +95,13 @@ def open_like(
     return source
 
 
-def feature_names(model: Any) -> list[str] | None:
+def feature_names(model: object) -> list[str] | None:
     """The names of the model's features, if its data had names."""
     found = getattr(model, "feature_names_in_", kept(model).get("features"))
     return None if found is None else [str(name) for name in found]
 
 
-def kept(model: Any) -> dict[str, Any]:
+def kept(model: object) -> dict[str, Any]:
     """What the command noted in the model; nothing if it was saved from Python.
 
     A note of somebody else's under the same name is not taken for the command's own.

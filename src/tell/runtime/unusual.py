@@ -9,13 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tell.estimators.validation import NotFittedError
-from tell.explanations.assigned import Assigned, assign
 from tell.explanations.explained_rows import Block
 from tell.explanations.points import contributions, margin_contributions
 from tell.explanations.scan import BORDERLINE
 from tell.explanations.single_row import live_numbers, usual_reach
 from tell.explanations.terms import Terms, learn_terms
-from tell.explanations.view import AffineInput, Floats, ModelView, feature_names, view_model
+from tell.explanations.view import (
+    AffineInput,
+    Assigned,
+    Floats,
+    ModelView,
+    assign,
+    feature_names,
+    view_model,
+)
 from tell.explanations.words import percent
 
 REJECT = 0.01  # share of a cluster's rows that lie farther out than a row may

@@ -25,8 +25,6 @@ from tell.core.radii import Radii
 from tell.core.sums import Extent, Sums, block_rows, cut, each_block, no_sums, sums_of
 from tell.data.chunks import Source
 
-CACHE = 1 << 29  # bytes of rows that a worker keeps between passes; more are read again
-
 
 @dataclass(frozen=True)
 class Task:
@@ -36,6 +34,7 @@ class Task:
     geometry: Geometry
     extent: Extent
     scale: Callable[[Any], Any]  # from rows as they are read to rows as they are clustered
+    live: Tensor | None = None  # (m,) places of the centres that take rows, where not all do
 
 
 class Survey(NamedTuple):
@@ -191,8 +190,9 @@ def _labels(task: Task, block: Tensor, start: int) -> NDArray[np.int32]:
     labels = np.full(len(block), -1, np.int32)
     whole = ~torch.isnan(block).any(dim=1)
     block = block if whole.all() else block[whole]
-    found = nearest(DenseRows(_scaled(task, block)), task.centers, task.geometry)[0]
-    labels[whole.numpy()] = found.numpy()
+    centers = task.centers if task.live is None else task.centers[task.live]
+    found = nearest(DenseRows(_scaled(task, block)), centers, task.geometry)[0]
+    labels[whole.numpy()] = (found if task.live is None else task.live[found]).numpy()
     return labels
 
 

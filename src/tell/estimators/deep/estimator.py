@@ -50,8 +50,8 @@ from tell.estimators.deep.saving import check_comes_back, describe, restore, ten
 from tell.estimators.deep.streaming import SourceRows, buffer_bytes, thin
 from tell.estimators.deep.training import Control, Trained
 from tell.estimators.sampling import label_chunks, most_rows, per_cluster, read_sample
-from tell.estimators.tell import STREAM_HISTORY
 from tell.estimators.tell_saving import kept_choice
+from tell.estimators.updating import STREAM_HISTORY
 from tell.estimators.validation import (
     NotFittedError,
     Prepare,

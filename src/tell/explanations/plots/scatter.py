@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tell.contract import Floats, Ints
-from tell.explanations.known_labels import as_labels, known_labels
+from tell.explanations.explained_rows import as_labels, known_labels
 from tell.explanations.palette import cluster_colors
 from tell.explanations.plots.axes import axes, bare, written
 
