@@ -77,13 +77,11 @@ def mean_loss(X: np.ndarray, centers: np.ndarray, geometry: str) -> float:
     """Return the loss all are judged by: the mean squared distance to the nearest centre."""
     if geometry == "sphere":
         centers = centers / np.linalg.norm(centers, axis=1, keepdims=True)
-    half = np.square(centers).sum(axis=1) / 2
-    total = np.square(X, dtype=np.float64).sum() if geometry == "euclidean" else float(len(X))
-    total += len(X) if geometry == "sphere" else 0
-    shift = half if geometry == "euclidean" else 0
+    half, total = np.square(centers).sum(axis=1) / 2, 0.0
     for at in range(0, len(X), 8192):
-        best = (X[at : at + 8192] @ centers.T - shift).max(axis=1)
-        total -= 2 * best.sum(dtype=np.float64)
+        rows = X[at : at + 8192]
+        nearest = (rows @ centers.T - half).max(axis=1)
+        total += np.square(rows).sum(dtype=np.float64) - 2 * nearest.sum(dtype=np.float64)
     return float(total / len(X))
 
 

@@ -310,6 +310,8 @@ def fit_centers(
     found, n_iter = best.descent, best.n_iter
     while size < enough:
         size = min(enough, size * GROWTH)
+        if passes is None and n // 2 < size < n:
+            break  # steps on all rows cost little more
         found = solver.descend(_sample(rows, size, generator), found.centers, tol, max_iter)
         n_iter += found.n_iter
     if size < n:
