@@ -121,10 +121,10 @@ class Tally:
         }
 
     def _metrics(self) -> dict[str, float] | None:
-        from tell.metrics import evaluate, has_class
-
         if not self._known:
             return None
+        from tell.metrics import evaluate, has_class
+
         y, labels = np.concatenate(self._known), np.concatenate(self._labels)
         scored = (labels >= 0) & has_class(y)
         return dict(evaluate(y[scored], labels[scored]).as_dict()) if scored.any() else None
