@@ -185,13 +185,29 @@ def test_a_missing_folder_is_named(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
-def test_a_young_folder_of_a_killed_process_goes_at_the_end(
+def test_folders_of_killed_processes_go_however_young(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(files, "_SETTLING", 0.3)
     (tmp_path / "work-abandoned").mkdir()
+    (tmp_path / ".work-new").mkdir()
+    with files.scratch_folder("work-") as outer, files.scratch_folder("work-") as inner:
+        assert not (tmp_path / "work-abandoned").exists()
+        assert outer.exists()  # its lock tells the second that it is in use
+        assert inner.exists()
+        assert (tmp_path / ".work-new").exists()  # it may be about to get its lock
+    assert names(tmp_path) == [".work-new"]
+    monkeypatch.setattr(files, "_SETTLING", 0.0)
     with files.scratch_folder("work-"):
-        assert (tmp_path / "work-abandoned").exists()  # it may be one that is just being made
-        time.sleep(0.5)
-    assert list(tmp_path.iterdir()) == []
+        pass
+    assert names(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be locked there")
+def test_a_scratch_folder_goes_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ZeroDivisionError), files.scratch_folder("work-"):
+        _ = 1 / 0
+    assert names(tmp_path) == []

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -35,7 +35,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)
 _PAUSE = 0.005  # seconds between two tries for a lock, or for a file that is being read
 _PATIENCE = 5.0
-_SETTLING = 5.0  # seconds in which a new scratch folder gets its lock
+_SETTLING = 5.0  # seconds in which a new scratch folder gets its lock and its name
 LOCK = ".lock"  # the file that is locked where a folder cannot be
 PART = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN}}}\.part")  # every temporary name made here
 
@@ -140,27 +140,32 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
     Those of this user that a killed process left under the same prefix go too.
     """
     _remove_abandoned(prefix)
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        if sys.platform == "win32":
-            yield Path(name)
-            return
-        with locked(Path(name)):
-            yield Path(name)
-    _remove_abandoned(prefix)  # what was too young to be told from one that is just being made
+    folder = Path(tempfile.mkdtemp(prefix=f".{prefix}"))
+    try:
+        with nullcontext() if sys.platform == "win32" else locked(folder):
+            # Only with its lock it gets a name that others look for: one without is abandoned.
+            folder = folder.rename(folder.with_name(folder.name[1:]))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _remove_abandoned(prefix)  # into which a killed process's worker was still writing
 
 
 def _remove_abandoned(prefix: str) -> None:
     """Remove the folders of killed processes."""
-    for other in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        _remove_if_abandoned(other)
+    place = Path(tempfile.gettempdir())
+    for other in place.glob(f"{prefix}*"):
+        _remove_if_abandoned(other, older=0.0)
+    for other in place.glob(f".{prefix}*"):
+        _remove_if_abandoned(other, older=_SETTLING)
 
 
-def _remove_if_abandoned(folder: Path) -> None:
+def _remove_if_abandoned(folder: Path, *, older: float) -> None:
     if sys.platform == "win32":
         return  # an open file in it may be all that tells
     with suppress(OSError):  # in use, or not ours
         found = folder.lstat()
-        old = time.time() - found.st_mtime > _SETTLING
+        old = time.time() - found.st_mtime >= older
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and old:
             with locked(folder, seconds=0):
                 shutil.rmtree(folder)
