@@ -24,7 +24,6 @@ ARRAYS = [  # those of the README
     f"{case}, sphere" for case in ("1M x 10, k=10", "120k x 96, k=80", "50k x 700, k=10")
 ]
 REPRODUCTION = ROOT / "docs" / "reproduction"
-BUSY = 1.5  # load of a machine on which not only the measurement ran
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -207,7 +206,7 @@ def streams() -> list[str]:
 def _busy(settings: dict[str, Any]) -> str:
     """Return a warning where other work was going on."""
     load = settings["load"]
-    return f"; other work ran on the machine (load {load:g})" if load > BUSY else ""
+    return f"; other work ran on the machine (load {load:g})" if load > shallow_tables.BUSY else ""
 
 
 def latencies() -> list[str]:
