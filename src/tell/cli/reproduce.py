@@ -79,6 +79,14 @@ def command(
             help="Runs side by side, each in a process of its own with one thread.",
         ),
     ] = 1,
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        typer.Option(
+            "--precision",
+            help="Of the products in TELL's training. bfloat16 is faster where the processor "
+            "computes in it; the results say which.",
+        ),
+    ] = "float32",
     taken: Annotated[
         Path | None,
         typer.Option(
@@ -124,7 +132,7 @@ def command(
         _import(taken, folder, size, quiet=quiet)
     if not (status or render):
         visible = err.is_terminal and not (quiet or json)
-        workspace = Workspace(folder, data_dir, features, visible)
+        workspace = Workspace(folder, data_dir, features, visible, precision)
         failed = _run(specs, size, workspace, only or [], jobs=jobs, retry=retry, quiet=quiet)
     if not status:
         _render(specs, size, folder, page, quiet=quiet)

@@ -55,6 +55,11 @@ def information(first: Tensor, second: Tensor, prior: Tensor | None = None) -> T
     >>> information(unsure, unsure).tolist()
     [0.0, 0.0]
     """
+    with torch.autocast(first.device.type, enabled=False):  # small shares need all digits
+        return _information(first, second, prior)
+
+
+def _information(first: Tensor, second: Tensor, prior: Tensor | None) -> Tensor:
     both = joint(first, second)
     size = both.sum(1)
     # Where nothing is, 0 log 0 = 0, and the gradient stays finite.

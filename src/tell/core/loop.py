@@ -29,6 +29,7 @@ from tell.core.checkpoint import (
 from tell.core.compiling import compiled_losses, compiled_step
 from tell.core.memory import kept_memory
 from tell.core.objective import Losses, Objective
+from tell.core.precision import products_in
 from tell.core.schedule import Rate, constant_rate
 from tell.core.team import Team, averaged
 from tell.exceptions import DivergedError, ModelFileError
@@ -95,6 +96,8 @@ class Loop:
     compiled : bool
         Compile the objective's losses with `torch.compile` and, if the rate is constant, the
         optimiser's step.
+    precision : {"float32", "bfloat16"}
+        Of the networks' products: see `tell.core.precision`.
     name : str
         Of the stage, for the progress bar and the history.
     visible : bool
@@ -143,6 +146,7 @@ class Loop:
         deadline: float | None = None,
         least_steps: int = 0,
         compiled: bool = False,
+        precision: str = "float32",
         name: str = "train",
         visible: bool = False,
         team: Team | None = None,
@@ -159,6 +163,7 @@ class Loop:
         self.facts = facts or {}
         self.deadline = deadline
         self.least_steps = least_steps
+        self.precision = precision
         self.name = name
         self.visible = visible
         self.team = team
@@ -219,7 +224,8 @@ class Loop:
     def step(self, batch: Batch) -> Losses:
         """Losses, weighted sum, gradients, one step of the optimiser."""
         self.objective.begin_step(self._epoch, self._step)
-        losses = self._losses(batch)
+        with products_in(self.precision, batch.x.device):
+            losses = self._losses(batch)
         total = self.objective.weighted_sum(losses)
         values = _values(total, losses)
         self._set_rate()

@@ -148,6 +148,8 @@ def execute(run: Run, workspace: Workspace) -> Result:
     except DataUnavailableError as error:
         return Result("unavailable", reason=_one_line(error), facts=facts)
     facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
+    if run.method.estimator == "deep-tell":
+        facts["precision"] = workspace.precision
     if workspace.sees_given(run):
         facts["features"] = workspace.given_digest
     begun = time.perf_counter()
@@ -230,6 +232,7 @@ def _deep(run: Run, inputs: Inputs, workspace: Workspace) -> DeepTELL:
         recipe=recipe,
         checkpoint=checkpoint,
         hooks=[recorder],
+        precision=workspace.precision,
         random_state=run.seed,
         verbose=int(workspace.visible),
         **own,

@@ -57,12 +57,14 @@ class Workspace:
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
     given : file with features X (n, d) and classes y (n,), instead of IIC's in table 4
     visible : whether training shows a progress bar
+    precision : of the products in DeepTELL's training
     """
 
     folder: Path
     data_dir: Path | None = None
     given: Path | None = None
     visible: bool = False
+    precision: str = "float32"
 
     def inputs(self, run: Run) -> Inputs:
         """Load what a run sees; features are learned when first needed and then kept."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tell.core.precision import PRECISIONS
 from tell.estimators.deep.inputs import InputScale, network_shape
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.networks import (
@@ -43,6 +44,7 @@ from tell.schema import (
     check,
     either,
     list_of,
+    one_of,
     optional,
     record,
     whole,
@@ -58,6 +60,7 @@ KEPT_OPTIONS = (
     "max_time",
     "max_clusters",
     "compiled",
+    "precision",
     "verbose",
 )
 KEPT_RESULTS = ("loss_", "table_loss_", "n_iter_", "history_", "runs_", "stream_", "n_features_in_")
@@ -89,6 +92,7 @@ SCHEMA = record(
                 "max_time": optional(NUMBER),
                 "max_clusters": optional(whole(2, 1 << 31)),
                 "compiled": either(TRUTH, NUMBER),
+                "precision": one_of(*PRECISIONS),
                 "verbose": either(TRUTH, NUMBER),
                 "device": TEXT,
                 "encoder": TEXT,
@@ -96,7 +100,7 @@ SCHEMA = record(
                 "augment": optional(TEXT),
                 "random_state": optional(whole(0, (1 << 32) - 1)),
             },
-            may_lack=("compiled", "embedding_dim", "max_clusters"),
+            may_lack=("compiled", "embedding_dim", "max_clusters", "precision"),
             others=ANYTHING,
         ),
         "recipe": OBJECT,  # checked by what restores it

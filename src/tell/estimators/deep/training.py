@@ -64,6 +64,7 @@ class Control:
     deadline: float | None = None
     hooks: Sequence[Hook] = ()
     compiled: bool = False
+    precision: str = "float32"
     visible: bool = False
     team: Team | None = None  # of processes that train every run together
 
@@ -193,6 +194,7 @@ def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int)
         deadline=control.deadline,
         least_steps=stage.least_steps,
         compiled=control.compiled,
+        precision=control.precision,
         name=stage.name,
         visible=control.visible,
         team=control.team,
