@@ -2,6 +2,7 @@
 
     python benchmarks/deep_quality.py mnist --seeds 0 1 2 3 4
     python benchmarks/deep_quality.py mnist --augment affine --seeds 0
+    python benchmarks/deep_quality.py cifar10 --augment crop,flip,jitter --precision bfloat16
 
 Seeds that are in the file already are skipped, so an interrupted command can be repeated. Labels
 serve for the report alone; `chosen` marks the run with the smallest clustering loss.
@@ -23,6 +24,7 @@ import torch
 
 import tell
 from tell import evaluate
+from tell.core.precision import PRECISIONS
 from tell.data.datasets import load
 from tell.estimators import DeepTELL
 
@@ -48,6 +50,7 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         epochs=options.epochs,
         n_init=1,
         compiled=options.compiled,
+        precision=options.precision,
         random_state=seed,
         checkpoint=options.out.with_suffix("") / f"seed-{seed}",
         verbose=1,
@@ -62,6 +65,7 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "recipe": repr(model._recipe()),
         "encoder": options.encoder,
         "augment": options.augment,
+        "precision": options.precision,
         "scores": evaluate(y, model.labels_).as_dict(),
         "loss": model.loss_,
         "table_loss": model.table_loss_,
@@ -115,14 +119,16 @@ def main() -> None:
     parser.add_argument("--recipe", default="tell", choices=["tell", "distil", "paper"])
     parser.add_argument("--start", default=None, choices=["graph", "k-means++", "random"])
     parser.add_argument("--encoder", default="auto")
-    parser.add_argument("--augment", default=None, choices=["affine"])
+    parser.add_argument("--augment", default=None, help="as DeepTELL takes it, e.g. crop,flip")
     parser.add_argument("--epochs", type=int, default=None)
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--precision", default="float32", choices=PRECISIONS)
     parser.add_argument("--out", type=Path, default=None, help="results file (JSON lines)")
     options = parser.parse_args()
     if options.out is None:
         start = None if options.start is None else options.start.replace("+", "")
-        parts = ["deep", options.data, options.recipe, start, options.encoder, options.augment]
+        augment = None if options.augment is None else options.augment.replace(",", "-")
+        parts = ["deep", options.data, options.recipe, start, options.encoder, augment]
         options.out = RESULTS / ("-".join(part for part in parts if part) + ".jsonl")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:

@@ -149,6 +149,20 @@ def test_all_columns_of_table_4_are_filled_from_one_training_of_iic(tmp_path: Pa
     assert features.stat().st_mtime_ns == made  # trained once
 
 
+def test_results_and_page_say_what_was_trained_in_bfloat16(tmp_path: Path) -> None:
+    words = ["table4", "table6", "--out", tmp_path, "--precision", "bfloat16"]
+    words += ["--only", "mnist/adam/", "--only", "mnist/kmeans-iic/", "--only", "mnist/kmeans-raw/"]
+    done = tell(*words, "--page", tmp_path / "page.md")
+    assert done.exit_code == 0, done.output
+    lines = map(json.loads, (tmp_path / "smoke" / "mnist.jsonl").read_text().splitlines())
+    found = {line["run"]["method"]["name"]: line["facts"]["precision"] for line in lines}
+    assert found == {"adam": "bfloat16", "kmeans-iic": "bfloat16", "kmeans-raw": "float32"}
+    (features,) = (tmp_path / "smoke" / "features").glob("*.npz")
+    assert features.stem.endswith("-bfloat16")  # a run in float32 trains its own
+    assert re.search(r"^2 runs on .* trained with products in bfloat16\.$",
+                     (tmp_path / "page.md").read_text(), re.MULTILINE)  # fmt: skip
+
+
 def test_a_file_of_features_that_is_none_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "wrong.npz", A=np.zeros(3))
     refused = tell("table4", "--out", tmp_path, "--features", tmp_path / "wrong.npz")

@@ -120,7 +120,8 @@ class Iic(Objective):
         z = self.network(views)
         kinds = {"clusters": self.clusters, "overclusters": self.overclusters}
         return {
-            name: [torch.softmax(head(z), dim=1) for head in heads] for name, heads in kinds.items()
+            name: [torch.softmax(head(z).float(), dim=1) for head in heads]
+            for name, heads in kinds.items()
         }
 
     def features(self, x: Tensor) -> Tensor:
@@ -137,6 +138,7 @@ def iic_features(
     seed: int,
     width: int = WIDTH,
     checkpoint: Path | None = None,
+    precision: str = "float32",
     visible: bool = False,
 ) -> Tensor:
     """Train IIC on images (n, c, h, w) in [0, 1]; return their features (n, 30 · n_clusters).
@@ -160,6 +162,7 @@ def iic_features(
             schedule=one_cycle_rate,
             name="iic features",
             checkpoint=checkpoint,
+            precision=precision,
             visible=visible,
         )
     with torch.no_grad():

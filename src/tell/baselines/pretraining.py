@@ -76,6 +76,7 @@ def train(
     name: str = "cluster",
     checkpoint: Path | None = None,
     facts: dict[str, Any] | None = None,
+    precision: str = "float32",
     visible: bool = False,
 ) -> Loop:
     """Train by Adam on the project's loop and return it; all options are the loop's."""
@@ -89,6 +90,7 @@ def train(
         name=name,
         checkpoint=checkpoint,
         facts=facts,
+        precision=precision,
         visible=visible,
     )
     loop.run()

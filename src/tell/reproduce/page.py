@@ -119,7 +119,7 @@ def _machine(result: Result) -> str:
     return (
         f"{machine['system']}, {machine['cores']} cores ({machine['threads']} threads), Python "
         f"{versions['python']}, torch {versions['torch']}, scikit-learn {versions['scikit-learn']}"
-        + (", DeepTELL with products in bfloat16" if facts.get("precision") == "bfloat16" else "")
+        + (", trained with products in bfloat16" if facts.get("precision") == "bfloat16" else "")
     )
 
 

@@ -125,7 +125,9 @@ def _makes(workspace: Workspace, run: Run) -> tuple[str, int] | None:
     estimator, network = run.method.estimator, run.method.features
     deep = estimator in METHODS and issubclass(METHODS[estimator].build, DeepClusterer)
     learned = network in run.scale.feature_epochs and not workspace.sees_given(run)
-    if deep or (learned and not feature_file(workspace.folder, run).exists()):
+    if deep or (
+        learned and not feature_file(workspace.folder, run, workspace.precision_of(run)).exists()
+    ):
         return run.data, feature_seed(run)
     return None
 
@@ -148,8 +150,7 @@ def execute(run: Run, workspace: Workspace) -> Result:
     except DataUnavailableError as error:
         return Result("unavailable", reason=_one_line(error), facts=facts)
     facts |= {"rows": len(inputs.X), "shape": list(inputs.X.shape[1:])}
-    if run.method.estimator == "deep-tell":
-        facts["precision"] = workspace.precision
+    facts["precision"] = workspace.precision_of(run)
     if workspace.sees_given(run):
         facts["features"] = workspace.given_digest
     begun = time.perf_counter()

@@ -57,7 +57,7 @@ class Workspace:
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
     given : file with features X (n, d) and classes y (n,), instead of IIC's in table 4
     visible : whether training shows a progress bar
-    precision : of the products in DeepTELL's training
+    precision : of the products in the training of DeepTELL and of IIC
     """
 
     folder: Path
@@ -73,7 +73,7 @@ class Workspace:
         pixels = self._pixels(run)
         if run.method.features == "raw":
             return pixels
-        file = feature_file(self.folder, run)
+        file = feature_file(self.folder, run, self.precision_of(run))
         X = read_arrays(file).get("X")
         if X is None:
             X = self._learned(run, pixels, file)
@@ -113,6 +113,7 @@ class Workspace:
                 seed=feature_seed(run),
                 width=run.scale.iic_width,
                 checkpoint=checkpoint,
+                precision=self.precision,
                 visible=self.visible,
             )
             checkpoint.unlink(missing_ok=True)
@@ -121,6 +122,11 @@ class Workspace:
         z = convolutional_features(x, epochs, run.seed, recorder, checkpoint, visible=self.visible)
         checkpoint.unlink(missing_ok=True)
         return z.numpy()
+
+    def precision_of(self, run: Run) -> str:
+        """Of the products in the training behind a run: the others' is always float32."""
+        chosen = run.method.estimator == "deep-tell" or run.method.features == "iic"
+        return self.precision if chosen and not self.sees_given(run) else "float32"
 
     def sees_given(self, run: Run) -> bool:
         """Whether the file of features takes the place of IIC's."""
@@ -148,12 +154,13 @@ class Workspace:
         return hashlib.sha256(X.tobytes() + np.asarray(y, np.int64).tobytes()).hexdigest()[:16]
 
 
-def feature_file(folder: Path, run: Run) -> Path:
+def feature_file(folder: Path, run: Run, precision: str = "float32") -> Path:
     """Where the features of a run's network are kept."""
     network = run.method.features
     epochs = run.scale.feature_epochs[network]
-    name = f"{run.data}-{network}-{epochs}-epochs-seed-{feature_seed(run)}.npz"
-    return folder / run.scale.name / "features" / name
+    name = f"{run.data}-{network}-{epochs}-epochs-seed-{feature_seed(run)}"
+    name += "" if precision == "float32" else f"-{precision}"
+    return folder / run.scale.name / "features" / f"{name}.npz"
 
 
 def feature_seed(run: Run) -> int:
