@@ -161,9 +161,25 @@ def test_options_that_build_another_model_are_refused(changed, tmp_path: Path) -
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
 def test_plain_options_come_back(device, tmp_path: Path) -> None:
     model = DeepTELL(3, recipe=QUICK, random_state=0, device=device).fit(IMAGES)
-    loaded = reload(model.set_params(compiled=True), tmp_path / "model")
+    loaded = reload(model.set_params(compiled=True, precision="bfloat16"), tmp_path / "model")
     assert loaded.device == "cpu"
     assert loaded.compiled is True
+    assert loaded.precision == "bfloat16"
+
+
+def test_training_in_bfloat16_gives_a_model_that_predicts_in_float32(tmp_path: Path) -> None:
+    plain, rounded = (
+        DeepTELL(3, recipe=QUICK, random_state=0, precision=precision).fit(IMAGES)
+        for precision in ("float32", "bfloat16")
+    )
+    assert rounded.loss_ != plain.loss_
+    assert rounded.loss_ == pytest.approx(plain.loss_, rel=0.2)
+    assert all(p.dtype == torch.float32 for p in rounded.encoder_.parameters())
+    np.testing.assert_array_equal(rounded.predict(IMAGES), rounded.labels_)
+    again = reload(rounded, tmp_path / "model")
+    np.testing.assert_array_equal(again.transform(IMAGES), rounded.transform(IMAGES))
+    with pytest.raises(ParameterError, match="precision='half' must be one of"):
+        DeepTELL(3, recipe=QUICK, precision="half").fit(IMAGES)
 
 
 # --- devices and types -------------------------------------------------------------------------
@@ -273,5 +289,6 @@ def test_sizes_of_an_older_file_are_those_of_its_labels(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     saved = read_model(tmp_path / "model")
     del saved.tensors["sizes"], saved.config["options"]["compiled"]
+    del saved.config["options"]["precision"]
     loaded = DeepTELL._from_saved(saved)
     np.testing.assert_array_equal(loaded.cluster_sizes_, model.cluster_sizes_)
