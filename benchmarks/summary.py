@@ -17,6 +17,7 @@ from typing import Any
 
 import explanation_tables
 import shallow_tables
+import text_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -159,6 +160,12 @@ def deep() -> list[str]:
         "`tell` is the default; `fast` was the default before it, which ended with distilling the "
         "graph's partition. Minutes are upper limits: other work ran beside the training.",
     ]
+
+
+def texts() -> list[str]:
+    """Return how well topics of texts are found in embeddings."""
+    found = read("text")
+    return [] if found is None else text_tables.tables(found, table)
 
 
 def epochs() -> list[str]:
@@ -464,6 +471,7 @@ def everything() -> str:
             quality(),
             tables(),
             deep(),
+            texts(),
             epochs(),
             streams(),
             latencies(),

@@ -406,6 +406,8 @@ KILLED = """
         "paper": PaperRecipe(epochs=2, n_init=2, two_stage=True, batch_size=64),
         "tell": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64,
                            views=Views(epochs=2)),
+        "adversarial": TellRecipe(epochs=1, n_init=2, start=start, batch_size=64,
+                                  views=Views(epochs=2, neighbours=0, adversarial=True)),
         "k-means++": TellRecipe(epochs=1, n_init=2, start=KMeansStart(epochs=1), batch_size=64),
     }[sys.argv[2]]
     for number, kill_after in enumerate([0, 1, 3, 2, 4, 0]):
@@ -422,7 +424,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("recipe", ["paper", "tell", "k-means++"])
+@pytest.mark.parametrize("recipe", ["paper", "tell", "adversarial", "k-means++"])
 def test_killed_fit_goes_on_to_the_very_same_model(recipe: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(KILLED))

@@ -23,11 +23,13 @@ from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.tell_recipe import TellRecipe
+from tell.estimators.deep.recipes.views import Views
 from tell.exceptions import ParameterError, WorkerError
 
 IMAGES = load_digits().images[:120]
 START = GraphStart(epochs=1, layout_epochs=5, distil_steps=2)
 QUICK = TellRecipe(epochs=1, start=START, n_init=2)
+ADVERSARIAL = TellRecipe(epochs=1, start=START, n_init=2, views=Views(epochs=1, adversarial=True))
 pytestmark = pytest.mark.filterwarnings("ignore::tell.exceptions.ConvergenceWarning")
 
 
@@ -49,7 +51,7 @@ def same(one: DeepTELL, other: DeepTELL) -> bool:
     )
 
 
-@pytest.mark.parametrize("recipe", [QUICK, PaperRecipe(epochs=2, n_init=3)])
+@pytest.mark.parametrize("recipe", [QUICK, ADVERSARIAL, PaperRecipe(epochs=2, n_init=3)])
 def test_side_by_side_gives_the_very_bits_of_one_after_another(recipe, capfd) -> None:
     options = {"recipe": recipe, "encoder": "fcn", "random_state": 0}  # fcn: with dropout
     alone = DeepTELL(3, **options).fit(IMAGES)

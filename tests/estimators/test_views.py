@@ -117,6 +117,36 @@ def test_who_takes_views(start: Any, augment: str | None, views: Any, expected: 
     assert stages(model)[-1] == "tell"
 
 
+def test_adversarial_views_move_by_a_quarter_of_the_way_to_the_tenth_neighbour() -> None:
+    """On a table, where the graph's features are the columns as the network sees them."""
+    kept = Kept()
+    X = make_blobs([80, 40], n_features=3, random_state=0)[0] * [1.0, 10.0, 0.1]
+    start = GraphStart(epochs=1, layout_epochs=5, distil_steps=5)
+    recipe = TellRecipe(epochs=1, start=start, views=Views(1, neighbours=0, adversarial=True))
+    DeepTELL(2, recipe=recipe, random_state=0, hooks=[kept]).fit(X)
+    assert kept.loop is not None
+    assert kept.loop.batches.partners.flatten().tolist() == list(range(120))
+    x = kept.loop.batches.stored
+    tenth = torch.cdist(x, x).sort(dim=1).values[:, 10]
+    radius: Any = kept.loop.objective.radius
+    torch.testing.assert_close(radius, 0.25 * tenth, rtol=1e-3, atol=1e-4)
+    assert not np.allclose(radius, radius.mean())
+
+
+@pytest.mark.parametrize("neighbours", [0, 2])
+@pytest.mark.parametrize("start", [START, LabelStart(labels=TARGET, distil_steps=5, epochs=1)])
+def test_adversarial_views_of_images(start: Any, neighbours: int) -> None:
+    kept = Kept()
+    views = Views(1, neighbours=neighbours, adversarial=True, radius=0.5)
+    recipe = TellRecipe(epochs=1, start=start, views=views)
+    DeepTELL(10, recipe=recipe, random_state=0, hooks=[kept]).fit(IMAGES)
+    assert kept.loop is not None
+    assert kept.loop.batches.partners.shape == (300, neighbours or 1)
+    radius: Any = kept.loop.objective.radius
+    typical = np.linalg.norm(np.diff(IMAGES.reshape(300, -1), axis=0), axis=1).mean() / 16
+    assert 0.1 * typical < radius.mean() < 0.5 * typical
+
+
 def test_rows_outside_the_graph_have_neighbours_in_it() -> None:
     start = GraphStart(epochs=1, layout_epochs=5, distil_steps=5, graph_rows=200)
     kept = Kept()
@@ -145,7 +175,15 @@ def test_the_options_are_kept_in_a_model_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "views",
-    ["neighbours", {"steps": 3}, {"neighbours": -1}, {"temperature": 0.0}, {"batch_size": 1}, 5],
+    [
+        "neighbours",
+        {"steps": 3},
+        {"neighbours": -1},
+        {"temperature": 0.0},
+        {"batch_size": 1},
+        {"radius": 0.0},
+        5,
+    ],
 )
 def test_bad_views_are_named(views: Any) -> None:
     with pytest.raises(ParameterError, match="views"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tell.core.adversarial import adversarial
 from tell.core.batches import Batch
 from tell.core.layer import ClusterLayer
 from tell.core.objective import Losses, Objective, squared_error
@@ -92,6 +93,9 @@ class InvariantInformation(Objective):
         τ of eq. 7.
     decoded : float
         Share of each batch that is decoded: reconstruction needs fewer rows than clustering.
+    radius : Tensor (n,), optional
+        Move the second view of each row so far to where its assignment changes most
+        (`tell.core.adversarial`), in the units of the rows. It is kept as it is, not copied.
 
     Examples
     --------
@@ -106,6 +110,7 @@ class InvariantInformation(Objective):
 
     prior: Tensor
     weight: Tensor
+    radius: Tensor | None
 
     def __init__(
         self,
@@ -117,6 +122,7 @@ class InvariantInformation(Objective):
         weight: float = 1.0,
         temperature: float = TEMPERATURE,
         decoded: float = 0.25,
+        radius: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -128,13 +134,14 @@ class InvariantInformation(Objective):
         self.register_buffer("prior", equal.detach() if prior is None else prior)
         # Buffers, so that an interrupted stage goes on with what it has found out.
         self.register_buffer("weight", torch.tensor(weight, dtype=torch.float64))
+        self.register_buffer("radius", radius)
 
     def losses(self, batch: Batch) -> Losses:
         """Return the losses of the rows, whose views go through the encoder as one batch."""
         x = batch.x if batch.moved is None else batch.moved
         if batch.partner is None:
             raise InputError("batches must give every row a partner; pass partners= to Batches")
-        z = self.encoder(torch.cat([x, batch.partner]))
+        z = self.encoder(torch.cat([x, self._second(batch.partner, batch.row)]))
         out = self.layer(z)
         first, second = torch.softmax(out.scores / self.temperature, dim=1).chunk(2)  # eq. 7
         own, label = out.loss[: len(x)], out.labels[: len(x)]
@@ -143,6 +150,20 @@ class InvariantInformation(Objective):
             share = max(2, round(self.decoded * len(x)))  # batch statistics need two
             terms["reconstruction"] = squared_error(x[:share], self.decoder(z[:share]))
         return Losses(terms, label)
+
+    def _second(self, partner: Tensor, row: Tensor) -> Tensor:
+        """Return the second view: the partner, or where its assignment changes most."""
+        if self.radius is None:
+            return partner
+        # As the fitted model would see it: row by row, without drawing or learning statistics.
+        training = self.encoder.training
+        self.encoder.eval()
+        moved = adversarial(partner, self._scores, self.radius[row], self.temperature)
+        self.encoder.train(training)
+        return moved
+
+    def _scores(self, x: Tensor) -> Tensor:
+        return self.layer(self.encoder(x)).scores
 
     def weights(self) -> dict[str, float]:
         """The clustering loss is reported, not minimised: it falls by itself."""

@@ -13,8 +13,9 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor
 
 DIRECTIONS = 8
-SMALL_SIDE = 20  # below it, cells of 2 instead of 5 pixels
+SMALL_SIDE = 20  # smaller images are enlarged to it, so that a cell is a small part of them too
 SMALLEST_SIDE = 4
+CELL, STRIDE = 5, 3
 COMPONENTS = 64
 DECISIVE_ROWS = 20_000
 BLOCK_ROWS = 4096
@@ -55,13 +56,26 @@ class GraphFeatures:
 
 def edge_directions(images: Tensor) -> Tensor:
     """Return how strongly the gradient points each way in each cell (n, f)."""
+    images = _enlarged(images)
     right = images[:, :, 1:-1, 2:] - images[:, :, 1:-1, :-2]
     down = images[:, :, 2:, 1:-1] - images[:, :, :-2, 1:-1]
     length = torch.hypot(right, down).clamp_min(1e-8)
     angles = [2 * math.pi * turn / DIRECTIONS for turn in range(DIRECTIONS)]
     ways = [F.relu(right * math.cos(a) + down * math.sin(a)).square() / length for a in angles]
-    cell, stride = (2, 2) if min(images.shape[2:]) < SMALL_SIDE else (5, 3)
-    return F.avg_pool2d(torch.cat(ways, dim=1), cell, stride).flatten(1)
+    return F.avg_pool2d(torch.cat(ways, dim=1), CELL, STRIDE).flatten(1)
+
+
+def _enlarged(images: Tensor) -> Tensor:
+    """Return images whose shorter side has at least 20 pixels: cells of 2 pixels are too rough.
+
+    >>> _enlarged(torch.rand(1, 1, 8, 12)).shape
+    torch.Size([1, 1, 20, 30])
+    """
+    smallest = min(images.shape[2:])
+    if smallest >= SMALL_SIDE:
+        return images
+    size = [round(side * SMALL_SIDE / smallest) for side in images.shape[2:]]
+    return F.interpolate(images, size=size, mode="bicubic", align_corners=False)
 
 
 class PrincipalComponents:

@@ -1,7 +1,8 @@
 """Between a start and eq. 15: two views of a row should pay the same attention to the centres.
 
 A view is a neighbour of the row in the graph that the start has anyway, a moved copy of it, or a
-moved neighbour. What is learned so holds for every row, while a start's partition is a fixed one.
+moved neighbour; where no movement is known, an adversarial one may do. What is learned so holds for
+every row, while a start's partition is a fixed one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor, optim
 from tell.core.batches import Batches
 from tell.core.information import TEMPERATURE, InvariantInformation
 from tell.core.schedule import cosine_rate
+from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS
 from tell.estimators.deep.recipes.partition import Graph, find_graph
 from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
 from tell.estimators.deep.recipes.start import variance
@@ -31,6 +33,9 @@ SMALLEST_BATCH = 64
 # the mean row, so that it means the same for every kind of data.
 RELATIVE_WEIGHT = 7.5
 AUTO = "auto"
+# IMSAT's adversarial movement: a quarter of the distance to the tenth neighbour, row by row.
+RADIUS = 0.25
+RADIUS_NEIGHBOUR = 10
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,12 @@ class Views:
         or column as the networks see it.
     temperature : float
         τ of eq. 7.
+    adversarial : bool
+        Move the second view to where its assignment changes most (VAT), also where nobody knows
+        what may be done to a row. With `neighbours=0` it is the row itself that is moved, as in
+        IMSAT.
+    radius : float
+        How far, as a part of the distance between the row and its tenth neighbour.
 
     Examples
     --------
@@ -69,6 +80,8 @@ class Views:
     learning_rate: float | None = None
     weight: float | None = None
     temperature: float = TEMPERATURE
+    adversarial: bool = False
+    radius: float = RADIUS
 
     name: ClassVar[str] = "views"
 
@@ -77,20 +90,21 @@ class Views:
             value = getattr(self, option)
             if value < least:
                 raise ParameterError(f"{option} of views must be at least {least}, got {value}")
-        for option in ("learning_rate", "weight", "temperature"):
+        for option in ("learning_rate", "weight", "temperature", "radius"):
             value = getattr(self, option)
             if value is not None and not value > 0:
                 raise ParameterError(f"{option} of views must be above 0, got {value}")
 
     def shared(self, rows: AllRows, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Search neighbours, once per fit, if the start has not."""
-        if not self.neighbours or "neighbour" in found:
+        if not (self.neighbours or self.adversarial) or "neighbour" in found:
             return {}
+        nearest = max(self.neighbours, RADIUS_NEIGHBOUR if self.adversarial else 0)
         graph = find_graph(
             rows.x,
             rows.n_clusters,
             rows=len(rows.x),
-            neighbours=self.neighbours,
+            neighbours=nearest,
             seed=rows.seed,
             augment=rows.augment,
             visible=rows.visible,
@@ -114,7 +128,11 @@ class Views:
             partners=partners,
         )
         objective = InvariantInformation(
-            model.encoder, model.layer, model.decoder, temperature=self.temperature
+            model.encoder,
+            model.layer,
+            model.decoder,
+            temperature=self.temperature,
+            radius=self.radii(task),
         )
         rate = LEARNING_RATE_AUGMENTED if task.augment else LEARNING_RATE
         rule = optim.Adam(objective.parameters(), lr=self.learning_rate or rate, fused=True)
@@ -132,10 +150,26 @@ class Views:
     def partners(self, task: Task) -> Tensor | None:
         """Return row numbers (n, m): the rows that are another view of each row."""
         found = None
-        if self.neighbours and "neighbour" in task.shared:
-            found = neighbours_of(Graph(**task.shared), len(task.x), self.neighbours)
-        if found is None and task.augment is not None:
-            found = torch.arange(len(task.x))[:, None]
+        if self.neighbours:
+            found = self._nearest(task, self.neighbours)
+        if found is None and (task.augment is not None or self.radii(task) is not None):
+            found = torch.arange(len(task.x), device=task.x.device)[:, None]
+        return found
+
+    def radii(self, task: Task) -> Tensor | None:
+        """Return how far the second view of each row (n,) is moved; None where it is not."""
+        found = self._nearest(task, RADIUS_NEIGHBOUR) if self.adversarial else None
+        if found is None:
+            return None
+        # The graph's own distances are those of its features; a movement is one of the row.
+        parts = zip(task.x.split(BLOCK_ROWS), found[:, -1].split(BLOCK_ROWS), strict=True)
+        ways = [(part - task.x[other]).flatten(1).norm(dim=1) for part, other in parts]
+        return self.radius * torch.cat(ways)
+
+    def _nearest(self, task: Task, most: int) -> Tensor | None:
+        if "neighbour" not in task.shared:
+            return None
+        found = neighbours_of(Graph(**task.shared), len(task.x), most)
         return None if found is None else found.to(task.x.device)
 
 
