@@ -235,6 +235,11 @@ def latencies() -> list[str]:
         row("TELL.predict, p99", "the same, p99, µs", "", 0),
         row("KMeans.predict, p50", "scikit-learn's `KMeans`, p50, µs", "", 0),
         row("import torch", "`import torch`, s", "", 2),
+        *(
+            row(name, f"`{name}`, which `TELL` needs, s", "", 2)
+            for name in ("import torch, sklearn.base",)
+            if name in of
+        ),
         row("import tell", "`import tell`, s", f"{torch + 0.3:.2f} (torch + 0.3)", 2),
         row("from tell import TELL", "`from tell import TELL`, s", "", 2),
         row("tell predict", "`tell predict` of 1,000 rows, from a cold start, s", "1.20", 2),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tell.core import array_search
 from tell.core import assignment as module
 from tell.core.assignment import (
     DenseRows,
@@ -103,7 +104,8 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
     centers = torch.randn(k, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     whole = assign(DenseRows(x), centers, "euclidean")
     sums = totals(DenseRows(x), whole.labels, k, "euclidean").sums
-    monkeypatch.setattr(module, "SCORES_IN_CACHE", 64)
+    for place in (module, array_search):
+        monkeypatch.setattr(place, "SCORES_IN_CACHE", 64)
     for rows in both(x):
         found = assign(rows, centers, "euclidean")
         assert torch.equal(found.labels, whole.labels)

@@ -15,14 +15,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tell.core.array_search import FEW_CLUSTERS, FEW_DIGITS, SCORES_IN_CACHE, rows_at_once
 from tell.core.layer import Geometry
 
-SCORES_IN_CACHE = 1 << 19  # numbers per block: few enough to stay in a core's cache
 DENSE_AT_ONCE = 1 << 22  # numbers of sparse rows that may be written out together
-FEW_DIGITS = 1 << 10  # a difference of this many roundings has lost most of its digits,
-MANY_DIGITS = 1 << 17  # and one of this many has kept all that a user of float32 would look at
+MANY_DIGITS = 1 << 17  # a difference of this many roundings has kept all that a user looks at
 MOST_IN_ONE_SUM = 1 << 16  # rows that float32 adds up without losing much
-FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by vector instructions
 
 
 def wide(x: Tensor) -> Tensor:
@@ -292,8 +290,7 @@ def _search(
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
     bias = -centers.square().sum(dim=1) / 2 if geometry == "euclidean" else None
-    per_row = max(k, rows.shape[1] // 4)  # the scores, or a part of the rows themselves
-    block = max(1024, min(1 << 14, SCORES_IN_CACHE // per_row))
+    block = rows_at_once(k, rows.shape[1])
     for start in range(0, n, block):
         stop = min(start + block, n)
         scores = _search_block(

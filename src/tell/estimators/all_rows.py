@@ -22,8 +22,9 @@ from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.fit_plan import FitPlan, FitResult, restarts
+from tell.estimators.ranges import to_rows
 from tell.estimators.sampling import Moments, Sample, check_second_pass, per_cluster
-from tell.estimators.scaling import Scaling, to_rows
+from tell.estimators.scaling import Scaling
 from tell.estimators.validation import check_rows
 from tell.exceptions import InputError
 from tell.progress import Bar, progress

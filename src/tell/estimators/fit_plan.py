@@ -28,8 +28,9 @@ from tell.core.trimming import fit_trimmed
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.lineage import better_of, warm_start
+from tell.estimators.ranges import as_labels, check_weights, near_one, to_rows
 from tell.estimators.sampling import Sample, most_rows, per_cluster, read_sample
-from tell.estimators.scaling import Floats, Scaling, as_labels, check_weights, near_one, to_rows
+from tell.estimators.scaling import Floats, Scaling
 from tell.estimators.validation import check_finite, check_rows, given_centers
 from tell.exceptions import InputError
 from tell.progress import progress
