@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER
+from tell.core.engine import ENOUGH, first_rows_per_cluster
 from tell.core.online import state_of
 from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
 from tell.core.passes import Passed, descend
@@ -139,7 +139,8 @@ def _sample_is_too_small(plan: FitPlan, sample: Sample) -> bool:
             f"n_clusters={k} needs at least {k} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * k and plan.options.solver != "sgd"
+    needed = first_rows_per_cluster(plan.options.tol) * k
+    few = len(sample.X) < needed and plan.options.solver != "sgd"
     return few and not sample.complete and isinstance(plan.options.init, str)
 
 

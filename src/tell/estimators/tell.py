@@ -111,7 +111,8 @@ class TELL(
     max_iter : int, default=300
         Most steps of a restart, trials of moved centres included, and on each larger sample.
     tol : float, default=1e-4
-        A sample is done when a step lowers the loss by less than this part of it.
+        A sample is done when a step lowers the loss by less than this part of it. 0.1 gives a
+        rough answer soon, for many clusters in a fraction of the time.
     half_life : float or None, default=None
         For `partial_fit`: rows after which an earlier row counts half. None never forgets, which
         is right while the data stays as it is.
