@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tell.core import array_search as module
-from tell.core.array_search import LONG, SHORT, label_array, product, rows_at_once
+from tell.core.array_search import LONG, SHORT, first_best, label_array, product, rows_at_once
 from tell.core.assignment import DenseRows, assign
 from tell.core.layer import Geometry
 
@@ -69,6 +69,27 @@ def test_a_tie_goes_to_the_first_centre(geometry: Geometry, n: int, k: int) -> N
     assert not found.any()
 
 
+@given(
+    st.integers(1, 255), st.integers(1, 40), st.integers(1, 4), st.integers(0, 10**6), st.booleans()
+)
+@settings(max_examples=60, deadline=None)
+def test_the_first_of_the_largest(k: int, n: int, values: int, seed: int, long: bool) -> None:
+    """Few different values: most columns hold several that are the largest."""
+    random = np.random.default_rng(seed)
+    scores = random.integers(-values, values, (k, n)).astype(np.float32)
+    best, labels = np.empty(n, np.float32), np.empty(n, np.int64 if long else np.int32)
+    first_best(scores, best, labels)
+    np.testing.assert_array_equal(labels, scores.argmax(axis=0))
+    np.testing.assert_array_equal(best, scores.max(axis=0))
+
+
+def test_what_is_no_number_is_found_in_the_largest() -> None:
+    scores, best, labels = np.ones((3, 4)), np.empty(4), np.empty(4, np.int64)
+    scores[1, 2] = np.nan
+    first_best(scores, best, labels)
+    assert np.isnan(best).tolist() == [False, False, True, False]
+
+
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_retired_centres_take_no_rows(geometry: Geometry) -> None:
     x, centers = rows(np.random.default_rng(3), 700, 5, 6, np.float64)
@@ -84,7 +105,7 @@ def test_retired_centres_take_no_rows(geometry: Geometry) -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x, centers = rows(np.random.default_rng(1), 5000, 6, 40, np.float64)
     whole = label_array(x, centers, "sphere")
-    monkeypatch.setattr(module, "SCORES_IN_CACHE", 64)
+    monkeypatch.setattr(module, "SCORES_SEARCHED", 64)
     assert rows_at_once(40, 6) == 1024
     np.testing.assert_array_equal(label_array(x, centers, "sphere"), whole)
     x[4000] = np.nan  # in one block of several
