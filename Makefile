@@ -27,6 +27,7 @@ bench: install
 	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/shallow.py
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/partial_products.py
 	$(BIN)/python benchmarks/shallow_quality.py
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python benchmarks/latency.py

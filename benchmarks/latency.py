@@ -89,6 +89,7 @@ def main() -> None:
     began = time.perf_counter()
     names = {
         "import torch": "import torch",
+        "import torch, sklearn.base": "import torch, sklearn.base",
         "import tell": "import tell",
         "from tell import TELL": "from tell import TELL",
     }

@@ -85,6 +85,30 @@ def scaling() -> list[str]:
         f"least 0.5 of the limit; measured: {min(shares):.2f} to {max(shares):.2f}, reached in "
         f"{sum(share >= 0.5 for share in shares)} of {len(shares)} cases.",
         *shallow_tables.busy(found),
+        *partial_products(),
+    ]
+
+
+def partial_products() -> list[str]:
+    """Return why a pass multiplies all columns."""
+    found = read("partial_products")
+    if found is None:
+        return []
+    cases = []
+    for name, case in found["results"].items():
+        times = {part["columns"]: part["seconds"] / case["all"] for part in case["partial"]}
+        columns = min(times, key=times.__getitem__)
+        cases.append(
+            f"{times[columns]:.1f} times as long as all products on {name} (the best of "
+            f"{len(times)} choices, {columns} columns first), beside "
+            f"{case['rotation'] / case['all']:.1f} of their time to turn the rows once"
+        )
+    return [
+        "",
+        "A pass multiplies all columns. To rule out centres by the first ones, x·c ≤ x₁·c₁ + "
+        "‖x₂‖‖c₂‖ after a rotation that puts the centres' variance first, is exact but does not "
+        f"pay without a kernel of its own: it takes {'; '.join(cases)} "
+        "(`benchmarks/partial_products.py`, processor time of one thread).",
     ]
 
 
@@ -242,6 +266,11 @@ def latencies() -> list[str]:
         row("TELL.predict, p99", "the same, p99, µs", "", 0),
         row("KMeans.predict, p50", "scikit-learn's `KMeans`, p50, µs", "", 0),
         row("import torch", "`import torch`, s", "", 2),
+        *(
+            row(name, f"`{name}`, which `TELL` needs, s", "", 2)
+            for name in ("import torch, sklearn.base",)
+            if name in of
+        ),
         row("import tell", "`import tell`, s", f"{torch + 0.3:.2f} (torch + 0.3)", 2),
         row("from tell import TELL", "`from tell import TELL`, s", "", 2),
         row("tell predict", "`tell predict` of 1,000 rows, from a cold start, s", "1.20", 2),

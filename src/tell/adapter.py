@@ -28,8 +28,6 @@ from tell.exceptions import InputError, ModelFileError
 from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 
-KIND = "KMeansAdapter"
-
 
 @runtime_checkable
 class FittedKMeans(Protocol):
@@ -178,7 +176,7 @@ class KMeansAdapter(Exportable, NamedClusters):
         tensors = {"centers": torch.from_numpy(np.array(self.cluster_centers_, order="C"))}
         if found.sizes is not None:
             tensors["sizes"] = torch.from_numpy(np.asarray(found.sizes, np.int64))
-        save_as(self, folder, SavedModel(KIND, config, tensors))
+        save_as(self, folder, SavedModel("KMeansAdapter", config, tensors))
 
     @classmethod
     def _from_saved(cls, saved: SavedModel) -> KMeansAdapter:
@@ -330,7 +328,8 @@ def _unprepared(pipeline: Any, X: Any) -> tuple[Any, Any]:
     """
     from sklearn.pipeline import Pipeline
 
-    from tell.data.table_preparation import TablePreparation, open_prepared
+    from tell.data.prepared_tables import open_prepared
+    from tell.data.table_preparation import TablePreparation
 
     first = pipeline.steps[0][1]
     if not isinstance(first, TablePreparation):

@@ -237,6 +237,10 @@ class GrowingModel(ClusterModel, Protocol):
         ...
 
 
+class TakesSources:
+    """A model that takes rows as an open source, too, which spares looking at them again."""
+
+
 #: Where a model's `metadata_` keeps what people call its clusters.
 NAMES = "cluster_names"
 

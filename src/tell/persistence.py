@@ -11,20 +11,20 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as dump_tensors
-from torch import Tensor
 
 from tell.exceptions import ModelChangedError, ModelFileError
 from tell.files import LOCK, locked, write_whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = "tell-model"
 FORMAT_VERSION = 2  # 1 had no checksum of the description
@@ -46,8 +46,42 @@ class SavedModel(NamedTuple):
     stamp: str = ""  # checksum of the description, which has that of the tensors in it
 
 
+class PackedModel(NamedTuple):
+    """A model folder that was read and found whole; its tensors are still as in their file.
+
+    Who only labels rows opens them as arrays, without torch, which takes longer to load than the
+    rows to be labelled.
+    """
+
+    kind: str
+    config: dict[str, Any]
+    stamp: str
+    file: Path  # of the tensors
+    payload: bytes  # what it holds
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The tensors as arrays."""
+        from safetensors.numpy import load
+
+        return self._opened(load)
+
+    def opened(self) -> SavedModel:
+        """The model with its tensors."""
+        from safetensors.torch import load
+
+        return SavedModel(self.kind, self.config, self._opened(load), self.stamp)
+
+    def _opened(self, load: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return load(self.payload)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise ModelFileError(f"{self.file}: cannot be read ({error}); fit again") from None
+
+
 def _plain(value: Any) -> Any:
     """Turn a number of NumPy or a device of torch into what JSON knows."""
+    import torch
+
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, torch.device):
@@ -74,6 +108,8 @@ def write_model(
     str
         The stamp of the new model, by which it is recognised.
     """
+    from safetensors.torch import save as dump_tensors
+
     place = Path(folder)
     _check_replaceable(place)
     payload = dump_tensors({name: tensor.contiguous() for name, tensor in tensors.items()})
@@ -222,16 +258,18 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
     ModelFileError
         If the folder is missing, foreign, damaged or of a newer format.
     """
+    return read_packed(folder).opened()
+
+
+def read_packed(folder: str | os.PathLike[str]) -> PackedModel:
+    """As `read_model`, with the tensors left as they are in their file."""
     description, file, payload = _read_files(Path(folder))
     if hashlib.sha256(payload).hexdigest() != description["sha256"]:
         raise ModelFileError(
             f"{file} is damaged: its checksum differs; restore the folder or fit again"
         )
-    try:
-        tensors = load_tensors(payload)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelFileError(f"{file}: cannot be read ({error}); fit again") from None
-    return SavedModel(description["kind"], description["config"], tensors, description["checksum"])
+    kind, config, stamp = (description[key] for key in ("kind", "config", "checksum"))
+    return PackedModel(kind, config, stamp, file, payload)
 
 
 def _checksum(description: dict[str, Any]) -> str:

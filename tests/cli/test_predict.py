@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -192,3 +194,62 @@ def test_photos_of_different_sizes_and_their_names(tell: Tell, tmp_path: Path) -
     lines = tell("predict", "model", "photos").worked().splitlines()
     assert lines[0] == '"file","cluster"'
     assert [line.split(",")[0] for line in lines[1:]] == [f'"p{i}.png"' for i in range(6)]
+
+
+COLD = """
+import sys
+sys.argv = ["tell", *sys.argv[1:]]
+from tell.cli.main import main
+main()
+heavy = {"torch", "sklearn", "scipy", "pandas"} & set(sys.modules)
+print(*sorted(heavy), file=sys.stderr)
+"""
+
+
+def cold(place: Path, *args: object) -> tuple[str, set[str]]:
+    """What a command writes in a process of its own, and what it had to load for that."""
+    words = [sys.executable, "-c", COLD, "predict", *map(str, args), "-q"]
+    done = subprocess.run(
+        words, cwd=place, env=environment(), capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout, set(done.stderr.splitlines()[-1].split())
+
+
+def test_labels_alone_wait_for_no_heavy_package(tell: Tell, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((20_000, 5)) + 4 * random.integers(0, 3, (20_000, 1))
+    np.save(tmp_path / "wide.npy", X.astype(np.float32))
+    table = pd.DataFrame(X[:3000], columns=list("abcde"))
+    table["id"] = [f"row {i}" for i in range(3000)]
+    table["kind"] = random.choice(["one", "two"], 3000)
+    table.loc[7, "a"] = None
+    table.to_csv(tmp_path / "table.csv", index=False)
+    table.to_parquet(tmp_path / "table.parquet", index=False)
+    for data, options in (
+        ("wide.npy", ["--geometry", "sphere"]),
+        ("wide.npy", ["--geometry", "euclidean", "--standardize"]),
+        ("table.csv", []),
+        ("table.csv", ["--gaps", "drop"]),
+        ("table.parquet", ["--geometry", "euclidean"]),
+    ):
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+        tell("fit", data, "-k", "4", *options, "--out", "model").worked()
+        tell("name", "model", 1, "Second").worked()
+        written, loaded = cold(tmp_path, "model", data)
+        # Texts are left to pandas' way through Arrow, which is the faster one for many rows.
+        assert loaded <= ({"pandas"} if "table" in data else set()), (data, options)
+        # With distances the whole model answers, label by label the same.
+        whole = tell("predict", "model", data, "--distances").worked().splitlines()
+        labels = [line.rsplit(",", 4)[0] for line in whole]
+        assert labels == written.splitlines()
+
+
+def test_a_light_start_keeps_columns_and_scores(tell: Tell, tmp_path: Path) -> None:
+    iris_csv(tmp_path / "iris.csv")
+    tell("fit", "iris.csv", "-k", "3", "--label", "species", "--out", "model").worked()
+    words = ("model", "iris.csv", "--keep", "species,petal width", "--out")
+    plain = tell("predict", *words, "plain.csv", "--label", "species").err
+    tell("predict", *words, "whole.csv", "--proba").worked()
+    read = [pd.read_csv(tmp_path / name) for name in ("plain.csv", "whole.csv")]
+    pd.testing.assert_frame_equal(read[0], read[1][read[0].columns])
+    assert "acc" in plain.lower()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tell.core import array_search
 from tell.core import assignment as module
 from tell.core.assignment import (
     DenseRows,
@@ -104,6 +105,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
     whole = assign(DenseRows(x), centers, "euclidean")
     sums = totals(DenseRows(x), whole.labels, k, "euclidean").sums
     monkeypatch.setattr(module, "SCORES_IN_CACHE", 64)
+    monkeypatch.setattr(array_search, "SCORES_SEARCHED", 64)
     for rows in both(x):
         found = assign(rows, centers, "euclidean")
         assert torch.equal(found.labels, whole.labels)
@@ -217,3 +219,15 @@ def test_wide_sparse_rows_on_their_centres_are_made_dense_in_small_parts(
     assert not found.distances.any()
     assert not exact_distances(rows, centers, "euclidean").amin(dim=1).any()
     assert 0 < max(most) <= 1 << 22
+
+
+@pytest.mark.parametrize("k", [3, 16, 17, 32, 33])
+@pytest.mark.parametrize("d", [2, array_search.LONG - 1, array_search.LONG, 100])
+def test_sums_by_product_and_by_row_are_the_sums(k: int, d: int) -> None:
+    generator = torch.Generator().manual_seed(k * d)
+    x = torch.randn(70_000 if d == 2 else 3000, d, generator=generator, dtype=torch.float64)
+    labels = torch.randint(k, (len(x),), generator=generator)
+    coefficients = torch.rand(len(x), generator=generator, dtype=torch.float64)
+    wanted = torch.zeros(k, d, dtype=torch.float64)
+    wanted.index_put_((labels,), coefficients[:, None] * x, accumulate=True)
+    torch.testing.assert_close(DenseRows(x).sums(labels, coefficients, k), wanted)

@@ -234,6 +234,24 @@ def test_a_rare_cluster_that_no_sample_saw_is_not_lost_to_an_empty_one(
     assert found.loss == pytest.approx(0, abs=1e-12)
 
 
+def test_a_rough_answer_spends_its_time_on_all_rows() -> None:
+    """Of 300 clusters: seeded on 8 rows of each, then a step on all rows."""
+    generator = torch.Generator().manual_seed(0)
+    centers = torch.randn(300, 8, generator=generator)
+    x = centers.repeat(60, 1) + 0.3 * torch.randn(18_000, 8, generator=generator)
+    rough, fine = (fit(x, 300, geometry="euclidean", tol=tol) for tol in (0.1, 1e-3))
+    assert 1800 < rough.history[0]["rows"] <= 2400  # drawn with repetition
+    assert fine.history[0]["rows"] > 7000
+    assert [entry["rows"] for entry in rough.history].count(18_000) >= 2
+    assert fine.loss <= rough.loss < 1.2 * fine.loss
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-4, 1e-3])
+def test_a_fine_answer_is_seeded_on_many_rows(tol: float) -> None:
+    assert engine.first_sample(1000, tol) == 32_000
+    assert engine.first_sample(3, tol) == engine.FIRST_SAMPLE
+
+
 # --- the budget --------------------------------------------------------------------------------
 
 

@@ -124,6 +124,7 @@ def test_relocation_never_holds_all_distances_at_once(monkeypatch: pytest.Monkey
     x = torch.randn(3000, 4, generator=generator(), dtype=torch.float64)
     whole = relocate(DenseRows(x), x[:60].clone(), 3, "euclidean", generator())
     monkeypatch.setattr(module, "SCORES_IN_CACHE", 4096)
+    monkeypatch.setattr(module, "rows_at_once", lambda n_clusters, n_features: 1024)
     monkeypatch.setattr(DenseRows, "products", record)
     trial = relocate(DenseRows(x), x[:60].clone(), 3, "euclidean", generator())
     assert torch.equal(trial, whole)

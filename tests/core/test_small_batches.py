@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from tell.core.array_search import SHORT, label_array
 from tell.core.assignment import DenseRows, Totals
 from tell.core.engine import fit_centers
 from tell.core.layer import Geometry
 from tell.core.online import StreamState, Watch, step, stream_state
 from tell.core.radii import BINS, Radii
-from tell.core.small_batches import MOST_ROWS, SHORT, is_small, small_labels, small_step
+from tell.core.small_batches import MOST_ROWS, is_small, small_step
 
 DIGITS = load_digits().data
 GEOMETRIES: list[Geometry] = ["sphere", "euclidean"]
@@ -167,7 +168,7 @@ def test_all_sizes_and_precisions(geometry: Geometry, dtype: Any, n: int) -> Non
     state = fitted(geometry, 10, dtype)
     assert is_small(x, state)
     assert_same(geometry, state, x, None)
-    labels = small_labels(x, state.centers, geometry)
+    labels = label_array(x, state.centers.numpy(), geometry)
     found = small_step(state, x, geometry, None)
     assert labels is not None
     assert found is not None
@@ -214,7 +215,7 @@ def test_what_is_not_usual_is_left(geometry: Geometry, bad: float) -> None:
     x[7, 3] = bad
     state = STATES[geometry, 10]
     assert small_step(state, x, geometry, None) is None
-    assert small_labels(x, state.centers, geometry) is None
+    assert label_array(x, state.centers.numpy(), geometry) is None
 
 
 def test_rows_without_length_and_lost_digits_are_left() -> None:
@@ -222,7 +223,7 @@ def test_rows_without_length_and_lost_digits_are_left() -> None:
     state = STATES["euclidean", 10]
     on_top = state.centers.numpy()[[1]] * (1 + 1e-6)
     assert small_step(state, on_top, "euclidean", None) is None
-    assert small_labels(on_top, state.centers, "euclidean") is None
+    assert label_array(on_top, state.centers.numpy(), "euclidean") is None
 
 
 def test_what_is_small() -> None:

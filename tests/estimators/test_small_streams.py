@@ -35,6 +35,7 @@ def test_a_stream_ends_where_the_general_way_ends(
     rows = X[600 : 660 if size == 1 else None]
     short = follow(TELL(10, random_state=0, **options).fit(X[:600]), rows, size)
     monkeypatch.setattr(estimator, "is_small", lambda x, state: False)
+    monkeypatch.setattr(estimator, "MOST_ROWS", 0)
     general = follow(TELL(10, random_state=0, **options).fit(X[:600]), rows, size)
     np.testing.assert_array_equal(short.labels_, general.labels_)
     np.testing.assert_allclose(short.cluster_centers_, general.cluster_centers_, atol=2e-4)

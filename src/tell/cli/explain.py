@@ -390,8 +390,8 @@ def read_beside(data: str, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """The columns `names` (n,) of a table: numbers, days, or text; a gap is NaN, NaT or empty."""
     if not names:
         return {}
+    from tell.data.prepared_tables import held_table
     from tell.data.sources import open_source
-    from tell.data.table_preparation import held_table
     from tell.data.tables import TableSource
 
     source = open_source(data)

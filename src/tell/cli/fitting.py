@@ -115,8 +115,8 @@ def open_new(
     prepare: TablePreparation | None = None,
 ) -> Source:
     """Open rows for a new model; a table is read through what is learned of it, if asked to."""
+    from tell.data.prepared_tables import held_table
     from tell.data.sources import open_source
-    from tell.data.table_preparation import held_table
     from tell.data.tables import TableSource
 
     source = open_source(data, columns=columns, drop=drop, label=label, image_size=image_size)

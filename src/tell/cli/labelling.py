@@ -51,7 +51,7 @@ def write_labels(
 def _kept_beside(source: Source, names: list[str]) -> Callable[[Chunk], dict[str, Any]]:
     """What is written beside the labels of a chunk: columns by name, or the files of images."""
     from tell.data.images import ImageFolder
-    from tell.data.table_preparation import KeptColumns
+    from tell.data.prepared_tables import KeptColumns
 
     if isinstance(source, ImageFolder):
         files = source.files

@@ -86,7 +86,6 @@ def command(
       tell predict model new.csv --keep id,name | head
       tell predict model new.csv --reject 1%
     """
-    from tell import load
     from tell.cli.labelling import write_labels
     from tell.cli.writers import check_target
     from tell.runtime.model_rows import open_like
@@ -99,8 +98,7 @@ def command(
         print_json(result) if json else print_news(result)
         return
     check_target(target, data, many_columns=proba or distances or bool(wanted))
-    fitted = load(model, trust=trust)
-    check_rejects(fitted, share)
+    fitted = open_model(model, trust=trust, share=share, labels_only=not (proba or distances))
     source = open_like(
         fitted, data, label=label, keep_gaps=True, chunk_rows=CHUNK_ROWS, memory=memory
     )
@@ -125,6 +123,19 @@ def id_columns(model: Any, source: Source, target: Path | None) -> list[str]:
         return []
     there = getattr(source, "available", [])
     return [c.name for c in learned.columns if c.kind == "id" and c.name in there]
+
+
+def open_model(folder: Path, *, trust: bool, share: float | None, labels_only: bool) -> Any:
+    """Open the model: for labels alone without torch, whose loading would take most of the time."""
+    if share is None and labels_only:
+        from tell.estimators.labeller import open_labeller
+
+        return open_labeller(folder, trust=trust)
+    from tell import load
+
+    model = load(folder, trust=trust)
+    check_rejects(model, share)
+    return model
 
 
 def check_rejects(model: Any, share: float | None) -> None:

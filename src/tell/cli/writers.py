@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from tell.data.cells import as_cells
 from tell.exceptions import InputError
 from tell.files import whole_file
 from tell.runtime.answers import Columns
@@ -43,7 +44,7 @@ class _TableWriter(Writer):
     def write(self, columns: Columns) -> None:
         import pyarrow as pa
 
-        batch = pa.table(columns)
+        batch = pa.table({name: as_cells(np.asarray(values)) for name, values in columns.items()})
         if self._file is None:
             self._file = self._open(batch.schema)
         self._file.write_table(batch)

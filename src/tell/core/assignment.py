@@ -15,14 +15,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tell.core.array_search import (
+    FEW_CLUSTERS,
+    FEW_DIGITS,
+    LONG,
+    SCORES_IN_CACHE,
+    first_best,
+    rows_at_once,
+)
 from tell.core.layer import Geometry
 
-SCORES_IN_CACHE = 1 << 19  # numbers per block: few enough to stay in a core's cache
 DENSE_AT_ONCE = 1 << 22  # numbers of sparse rows that may be written out together
-FEW_DIGITS = 1 << 10  # a difference of this many roundings has lost most of its digits,
-MANY_DIGITS = 1 << 17  # and one of this many has kept all that a user of float32 would look at
+MANY_DIGITS = 1 << 17  # a difference of this many roundings has kept all that a user looks at
+FEW_SUMS = 16  # clusters up to which the product of their sums costs less than copies of long rows
 MOST_IN_ONE_SUM = 1 << 16  # rows that float32 adds up without losing much
-FEW_CLUSTERS = 32  # up to here a row of scores is too short to be searched by vector instructions
 
 
 def wide(x: Tensor) -> Tensor:
@@ -109,7 +115,7 @@ class DenseRows(Rows):
         return vectors @ self.x[start:stop].T
 
     def sums(self, labels: Tensor, coefficients: Tensor, n_clusters: int) -> Tensor:
-        few = n_clusters <= FEW_CLUSTERS
+        few = n_clusters <= (FEW_SUMS if self.shape[1] >= LONG else FEW_CLUSTERS)
         short = self._sums_by_product if few else self._sums_by_row
         block = MOST_IN_ONE_SUM if few else max(1, SCORES_IN_CACHE // self.shape[1])
         if self.shape[0] <= block:
@@ -120,7 +126,7 @@ class DenseRows(Rows):
         return total.to(self.x.dtype)
 
     def _sums_by_product(self, labels: Tensor, scale: Tensor, k: int, part: slice) -> Tensor:
-        """For few clusters a product with the assignment costs less than copies of the rows."""
+        """For few clusters, or short rows, a product costs less than copies of the rows."""
         x = self.x[part]
         assignment = x.new_zeros(k, len(x))
         return assignment.scatter_(0, labels[None, part], scale[None, part]) @ x
@@ -292,8 +298,7 @@ def _search(
     labels = torch.empty(n, dtype=torch.long, device=centers.device)
     best = torch.empty(n, dtype=centers.dtype, device=centers.device)
     bias = -centers.square().sum(dim=1) / 2 if geometry == "euclidean" else None
-    per_row = max(k, rows.shape[1] // 4)  # the scores, or a part of the rows themselves
-    block = max(1024, min(1 << 14, SCORES_IN_CACHE // per_row))
+    block = rows_at_once(k, rows.shape[1])
     for start in range(0, n, block):
         stop = min(start + block, n)
         scores = _search_block(
@@ -322,8 +327,10 @@ def _search_block(
         scores = rows.products_by_vector(centers, start, stop)
         if bias is not None:
             scores += bias[:, None]
+        if scores.device.type == "cpu" and scores.is_contiguous():  # NumPy takes half of the time
+            first_best(scores.numpy(), best.numpy(), labels.numpy())
+            return scores.T
         torch.amax(scores, dim=0, out=best)
-        # The first centre that reaches the maximum: several times faster than asking for indices.
         rank = torch.arange(len(centers) - 1, -1, -1, dtype=torch.uint8, device=best.device)
         labels.copy_(len(centers) - 1 - ((scores == best) * rank[:, None]).amax(dim=0))
         return scores.T

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tell.core.array_search import SCORES_IN_CACHE
 from tell.core.assignment import (
     DENSE_AT_ONCE,
-    SCORES_IN_CACHE,
     Assignment,
     DenseRows,
     Rows,

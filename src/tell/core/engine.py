@@ -23,12 +23,13 @@ from tell.core.layer import Geometry
 from tell.core.seeding import Seeding, canonical_order, relocate, revive, seed_centers
 
 FIRST_SAMPLE = 2048  # rows of the first sample, or more for many clusters
-FIRST_ROWS_PER_CLUSTER = 32
+FIRST_ROWS_PER_CLUSTER = (8, 32)  # the fewest and the most: see `first_rows_per_cluster`
 GROWTH = 4
 CHEAP_TRIALS = 4  # times as many failures are borne where bounds make a trial cheap
 TRIAL_STEPS = 8  # most steps that show whether moved centres help
 CHEAP_SHARE = 0.3  # of the work of a fit, that steps on all rows may add without being asked for
 SMALL_PART = 4  # one in so many rows: steps on a sample cost little beside the labels of all
+LITTLE = 0.01  # of the loss: what the first step on all rows is worth taking for
 ENOUGH = 10  # times `tol`: what more rows than the sample's may change of the loss,
 NEARLY = 2  # or so many times, where such a sample is a small part of the rows
 
@@ -184,7 +185,8 @@ class Solver:
 
         None: while a step promises more than `ENOUGH` times `tol`, as the sample was to make sure;
         and until it promises less than `tol` for one step, and for more where that adds little to
-        the work that was done.
+        the work that was done. The first one is left out only if it promises `LITTLE`, however
+        large `tol` is: after a small sample many rows change their cluster, which no promise knows.
         """
         n, work = rows.shape[0], sum(entry["rows"] for entry in self.history)
         cheap = max(1, int(CHEAP_SHARE * (work + n) / n)) if passes is None else passes
@@ -193,7 +195,8 @@ class Solver:
         bound = self._bound(now)
         self._record(rows, now.loss, revived, bound=bound)
         while now.n_iter < most:
-            if not revived and bound <= (tol if now.n_iter < cheap else ENOUGH * tol):
+            enough = tol if now.n_iter < cheap else ENOUGH * tol
+            if not revived and bound <= (enough if now.n_iter else min(enough, LITTLE)):
                 break
             moved = step_to(now.totals, now.centers, self.geometry)
             after, revived = self._land(rows, moved, now.n_iter + 1, now.bounded)
@@ -299,7 +302,7 @@ def fit_centers(
     generator = torch.Generator().manual_seed(seed)
     n = rows.shape[0]
     enough = sample_rows(n, n_clusters, tol)
-    size = min(n, max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * n_clusters))
+    size = min(n, first_sample(n_clusters, tol))
     sample = _sample(rows, size, generator)
     ordered = sample.take(canonical_order(sample, generator))
     n_runs = 1 if isinstance(init, Tensor) else n_init
@@ -326,6 +329,25 @@ def fit_centers(
         assignment, counts = found.assignment, found.totals.counts
     loss = mean_loss(rows, assignment)
     return Fit(found, assignment, counts, loss, n_iter, runs, solver.history)
+
+
+def first_rows_per_cluster(tol: float) -> int:
+    """Rows of each cluster in the sample on which restarts compete.
+
+    Seeding takes more time than a step on it, and its centres miss the true ones by one part of
+    the loss in as many rows as a cluster has. Who asks for a rough answer is served better by fewer
+    rows here and a step on all of them: 1.6/√tol.
+
+    >>> [first_rows_per_cluster(tol) for tol in (0.1, 0.03, 0.01, 1e-4)]
+    [8, 9, 16, 32]
+    """
+    fewest, most = FIRST_ROWS_PER_CLUSTER
+    return max(fewest, min(most, int(1.6 / math.sqrt(max(tol, 1e-6)))))
+
+
+def first_sample(n_clusters: int, tol: float) -> int:
+    """Rows of the sample on which restarts compete."""
+    return max(FIRST_SAMPLE, first_rows_per_cluster(tol) * n_clusters)
 
 
 def sample_rows(n: int, n_clusters: int, tol: float) -> int:

@@ -16,25 +16,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.assignment import (
-    FEW_CLUSTERS,
-    FEW_DIGITS,
+from tell.core.array_search import (
     SCORES_IN_CACHE,
-    Assignment,
-    DenseRows,
-    Totals,
+    Labels,
+    Numbers,
+    clear_distances,
+    product,
+    search,
+    usual_lengths,
 )
+from tell.core.assignment import Assignment, DenseRows, Totals
 from tell.core.layer import Geometry
 from tell.core.online import IDLE_SHARE, StreamState, is_time_to_revive, noted, revive_idle
 from tell.core.radii import BINS, LOWEST, PER_OCTAVE, Radii
 
-Numbers = NDArray[np.floating[Any]]
-Labels = NDArray[np.intp]
-
-LENGTHS = (1e-15, 1e15)  # of rows whose squares float32 holds, and sums of very many of them
 MOST_ROWS = 1 << 13  # of a small batch; its numbers and scores stay in a core's cache
 MOST_SEEN = 2.0**60  # rows, or weight: beyond it numbers are first brought near 1
-SHORT = 512  # rows whose scores are searched row by row; more are compared centre by centre
 FEW_TERMS = 1 << 20  # of a product that is not worth torch's threads
 
 _POSITIONS = np.arange(MOST_ROWS)
@@ -53,17 +50,6 @@ def is_small(x: Any, state: StreamState) -> bool:
     )
 
 
-@np.errstate(all="ignore")  # what overflows or is no number is found in the result
-def small_labels(x: Numbers, centers: Tensor, geometry: Geometry) -> Labels | None:
-    """The nearest centre of each row of x (n, d); None where only the longer way can tell."""
-    labels, best = _search(x, centers.numpy().astype(x.dtype, copy=False), geometry)
-    if geometry == "euclidean":
-        length = _lengths(x)
-        return None if length is None or _distances(length, best, geometry) is None else labels
-    # One look at the scores instead of at all of x; NaN lies between no limits.
-    return labels if LENGTHS[0] < np.abs(best).max() < LENGTHS[1] else None
-
-
 @np.errstate(all="ignore")
 def small_step(
     state: StreamState, x: Numbers, geometry: Geometry, half_life: float | None
@@ -73,11 +59,11 @@ def small_step(
     None where the rows need the longer way: not finite, of no or an extreme length, or so near to
     their centre that the digits of the distance are lost.
     """
-    length, before = _lengths(x), state.centers.numpy()
+    length, before = usual_lengths(x), state.centers.numpy()
     if length is None:
         return None
-    labels, best = _search(x, before, geometry)
-    distances = _distances(length, best, geometry)
+    labels, best = search(x, before, geometry, _product)
+    distances = clear_distances(length, best, geometry)
     if distances is None:
         return None
     n, k = len(x), len(before)
@@ -119,47 +105,8 @@ def _tensor(x: Numbers) -> Tensor:
 
 def _product(a: Numbers, b: Numbers) -> Numbers:
     if a.size * b.shape[1] <= FEW_TERMS:
-        return a @ b
+        return product(a, b)
     return (_tensor(a) @ _tensor(b)).numpy()
-
-
-def _lengths(x: Numbers) -> Numbers | None:
-    """Length of each row (n,); None if one is extreme or no number."""
-    squares = np.vecdot(x, x)
-    usual = squares.min() > LENGTHS[0] ** 2 and squares.max() < LENGTHS[1] ** 2
-    return np.sqrt(squares) if usual else None
-
-
-def _search(x: Numbers, centers: Numbers, geometry: Geometry) -> tuple[Labels, Numbers]:
-    """The nearest centre of each row, as far as the rows' precision tells, and its score (n,)."""
-    n, k = len(x), len(centers)
-    bias = None if geometry == "sphere" else np.vecdot(centers, centers) / -2
-    if n <= SHORT or k > FEW_CLUSTERS:
-        scores = _product(x, np.ascontiguousarray(centers.T))
-        if bias is not None:
-            scores += bias
-        labels = scores.argmax(axis=1)
-        return labels, scores[_POSITIONS[:n], labels]
-    scores = _product(centers, x.T)
-    if bias is not None:
-        scores += bias[:, None]
-    best = scores.max(axis=0)
-    # The first centre that reaches the maximum has the highest rank of those that do.
-    rank = np.arange(k - 1, -1, -1, dtype=np.uint8)[:, None]
-    return k - 1 - ((scores == best) * rank).max(axis=0).astype(np.intp), best
-
-
-def _distances(length: Numbers, best: Numbers, geometry: Geometry) -> Numbers | None:
-    """Squared distances (n,) of rows with these best scores; None if one has lost its digits."""
-    if geometry == "sphere":
-        distances = best / length
-        distances *= -2
-        distances += 2  # Eq. 12
-        return np.maximum(distances, 0, out=distances)
-    squares = length * length
-    distances = np.maximum(squares - 2 * best, 0)  # Eq. 6
-    lost = distances < FEW_DIGITS * np.finfo(squares.dtype).eps * squares
-    return None if lost.any() else distances
 
 
 def _totals(x: Numbers, length: Numbers, labels: Labels, k: int, geometry: Geometry) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,52 @@ _DAY = 86400.0
 _PYTHONS = "None"
 
 
-@lru_cache(1)
-def _gap_words() -> Any:
+@lru_cache
+def _words(*texts: str) -> Any:
+    return as_cells(np.array(texts))
+
+
+def as_cells(values: NDArray[Any]) -> pa.Array:
+    """A column of Arrow with the numbers or texts of an array (n,).
+
+    `pyarrow.array` gives the same, but first loads pandas, where it is installed, to see whether
+    it was given a series, and so do its scalars; a short command would wait for that longer than
+    for its rows.
+
+    >>> as_cells(np.array(["a", "über"])).to_pylist(), as_cells(np.arange(2)).type
+    (['a', 'über'], DataType(int64))
+    """
     import pyarrow as pa
 
-    return pa.array(GAPS, pa.string())
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind in "iuf" and values.dtype.isnative:
+        kind = pa.from_numpy_dtype(values.dtype)
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    if values.dtype.kind != "U":
+        return pa.array(values)
+    texts = [text.encode() for text in values.tolist()]
+    ends = np.cumsum([0, *map(len, texts)])
+    if ends[-1] > np.iinfo(np.int32).max:
+        return pa.array(values)
+    places = pa.py_buffer(ends.astype(np.int32))
+    return pa.StringArray.from_buffers(len(texts), places, pa.py_buffer(b"".join(texts)))
+
+
+def as_array(cells: pa.Array) -> NDArray[Any]:
+    """The values of a column (n,), with NaN for gaps among numbers.
+
+    As `cells.to_numpy(zero_copy_only=False)`, which loads pandas, too, and is left to texts.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type)):
+        return np.asarray(cells.to_numpy(zero_copy_only=False))
+    if cells.null_count:
+        whole = cells.cast(pa.float64()) if pa.types.is_integer(cells.type) else cells
+        kind = np.dtype(whole.type.to_pandas_dtype())
+        cells = pc.fill_null(whole, as_cells(np.array([np.nan], kind))[0])
+    return np.from_dlpack(cells)
 
 
 def gap_spellings() -> list[str]:
@@ -67,14 +108,14 @@ def as_numbers(cells: pa.Array) -> NDArray[np.float64] | None:
         numbers = cells.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return cast(NDArray[np.float64], numbers.to_numpy(zero_copy_only=False))
+    return as_array(numbers)
 
 
 def as_texts(cells: pa.Array) -> NDArray[Any]:
     """Return cells as text, with an empty text for gaps."""
     import pyarrow.compute as pc
 
-    texts = pc.fill_null(text_array(cells), "")
+    texts = pc.fill_null(text_array(cells), _words("")[0])
     return np.asarray(texts.to_numpy(zero_copy_only=False), dtype=object)
 
 
@@ -113,8 +154,8 @@ def as_days(cells: pa.Array, pattern: str | None) -> NDArray[np.float64] | None:
         stamps = pc.strptime(texts, format=pattern, unit="us", error_is_null=True)
         if stamps.null_count > texts.null_count:
             return None
-    seconds = stamps.cast(pa.int64()).cast(pa.float64()).to_numpy(zero_copy_only=False) / 1e6
-    return cast(NDArray[np.float64], seconds / _DAY)
+    seconds: NDArray[np.float64] = as_array(stamps.cast(pa.int64()).cast(pa.float64())) / 1e6
+    return seconds / _DAY
 
 
 def is_dated(cells: pa.Array) -> bool:
@@ -143,5 +184,6 @@ def text_array(cells: pa.Array) -> pa.Array:
     if is_numeric(cells):
         return texts
     texts = pc.utf8_trim_whitespace(texts)
-    gap = pc.or_(pc.is_in(pc.utf8_lower(texts), value_set=_gap_words()), pc.equal(texts, _PYTHONS))
-    return pc.if_else(gap, pa.scalar(None, pa.string()), texts)
+    named = pc.is_in(pc.utf8_lower(texts), value_set=_words(*GAPS))
+    gap = pc.or_(named, pc.is_in(texts, value_set=_words(_PYTHONS)))
+    return pc.if_else(gap, pa.nulls(1, pa.string())[0], texts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.data.cells import as_array
 from tell.data.chunks import Block, Choice, Chunk, FloatArray, Source, finite, precision
 from tell.exceptions import InputError
 
@@ -171,11 +172,11 @@ def _numbers(values: pa.Array, column: str, name: str, start: int) -> NDArray[An
 
     kind = values.type
     if pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        return np.asarray(values.to_numpy(zero_copy_only=False))
+        return as_array(values)
     if pa.types.is_null(kind):
         return np.full(len(values), np.nan)
     if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        return as_array(values.cast(pa.float64()))
     shown = next((value for value in values.to_pylist() if value is not None), None)
     raise InputError(
         f"{name}: columns must be numbers, but column {column!r} holds {kind} (row {start}: "

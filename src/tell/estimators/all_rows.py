@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tell.core.engine import ENOUGH, FIRST_ROWS_PER_CLUSTER
+from tell.core.engine import ENOUGH, first_rows_per_cluster
 from tell.core.online import state_of
 from tell.core.oversampling import OVERSAMPLING, Drawn, choose_seeds, first_centers
 from tell.core.passes import Passed, descend
@@ -22,8 +22,9 @@ from tell.core.sums import Extent, Sums
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.fit_plan import FitPlan, FitResult, restarts
+from tell.estimators.ranges import to_rows
 from tell.estimators.sampling import Moments, Sample, check_second_pass, per_cluster
-from tell.estimators.scaling import Scaling, to_rows
+from tell.estimators.scaling import Scaling
 from tell.estimators.validation import check_rows
 from tell.exceptions import InputError
 from tell.progress import Bar, progress
@@ -138,7 +139,8 @@ def _sample_is_too_small(plan: FitPlan, sample: Sample) -> bool:
             f"n_clusters={k} needs at least {k} rows, got "
             f"n_samples={sample.n_rows}; pass more rows or lower n_clusters"
         )
-    few = len(sample.X) < FIRST_ROWS_PER_CLUSTER * k and plan.options.solver != "sgd"
+    needed = first_rows_per_cluster(plan.options.tol) * k
+    few = len(sample.X) < needed and plan.options.solver != "sgd"
     return few and not sample.complete and isinstance(plan.options.init, str)
 
 

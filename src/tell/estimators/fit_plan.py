@@ -16,9 +16,8 @@ from tell.core.assignment import Rows, assign
 from tell.core.batchwise import fit_batchwise
 from tell.core.engine import (
     ENOUGH,
-    FIRST_ROWS_PER_CLUSTER,
-    FIRST_SAMPLE,
     Fit,
+    first_sample,
     fit_centers,
     sample_rows,
 )
@@ -28,8 +27,9 @@ from tell.core.trimming import fit_trimmed
 from tell.data.limits import as_bytes
 from tell.data.sources import Source
 from tell.estimators.lineage import better_of, warm_start
+from tell.estimators.ranges import as_labels, check_weights, near_one, to_rows
 from tell.estimators.sampling import Sample, most_rows, per_cluster, read_sample
-from tell.estimators.scaling import Floats, Scaling, as_labels, check_weights, near_one, to_rows
+from tell.estimators.scaling import Floats, Scaling
 from tell.estimators.validation import check_finite, check_rows, given_centers
 from tell.exceptions import InputError
 from tell.progress import progress
@@ -179,7 +179,7 @@ class FitPlan:
             raise InputError("sample_weight needs all rows in one process; leave workers out")
         self._check_untrimmed()
         n_rows = count_rows(source)
-        size = max(FIRST_SAMPLE, FIRST_ROWS_PER_CLUSTER * self.n_clusters, self._descended)
+        size = max(first_sample(self.n_clusters, self.options.tol), self._descended)
         visible = self.options.verbose > 0
         with open_workers(self.options, source, n_rows) as workers:
             with (

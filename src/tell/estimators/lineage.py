@@ -15,8 +15,8 @@ from tell.contract import NAMES, Floats, Ints, cluster_names
 from tell.core.assignment import Rows
 from tell.core.engine import Fit
 from tell.core.seeding import merge, split
+from tell.data.prepared_tables import is_table, open_prepared
 from tell.data.sources import Source, is_array_like
-from tell.data.table_preparation import is_table, open_prepared
 from tell.exceptions import InputError
 
 if TYPE_CHECKING:

@@ -19,81 +19,16 @@ from tell.core.radii import BINS, Radii
 from tell.data.preparation import Preparation
 from tell.data.table_preparation import TablePreparation
 from tell.estimators.scaling import Floats, Scaling
+from tell.estimators.tell_folder import GROWTH, PLAIN, SCHEMA, check_arrays, check_floats
 from tell.estimators.validation import check_options, is_usable
 from tell.exceptions import ModelFileError
 from tell.persistence import SavedModel
-from tell.schema import (
-    ANYTHING,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    TRUTH,
-    check,
-    either,
-    list_of,
-    mapping_of,
-    number,
-    optional,
-    record,
-    whole,
-)
+from tell.schema import check
 
 if TYPE_CHECKING:
     from tell.estimators.tell import TELL
 
-_PLAIN = (
-    "loss_",
-    "n_iter_",
-    "history_",
-    "runs_",
-    "stream_",
-    "metadata_",
-    "n_features_in_",
-    "lineage_",
-    "growth_",
-)
 _CSR = ("data", "indices", "indptr")
-_COUNT = whole(0, 1 << 53)
-_LINES = list_of(OBJECT)
-_LEARNED = {
-    "loss_": NUMBER,
-    "n_iter_": _COUNT,
-    "history_": _LINES,
-    "runs_": _LINES,
-    "stream_": list_of(mapping_of(NUMBER)),
-    "metadata_": ANYTHING,
-    "lineage_": _LINES,
-    "growth_": _LINES,
-    "n_features_in_": whole(1, 1 << 53),
-    "feature_names_in_": list_of(TEXT),
-}
-_LATER = ("metadata_", "feature_names_in_", "lineage_", "growth_")
-_GROWTH = ("rows", "weights", "when", "last", "retired")  # tensors of `Growth`
-_WATCH = {
-    **dict.fromkeys(("rows", "squares", "watched"), number(0)),
-    **dict.fromkeys(("mean", "running"), NUMBER),
-}
-_OPTIONS = {
-    "init": either(TEXT, list_of(list_of(NUMBER))),
-    "random_state": optional(whole(0, (1 << 32) - 1)),
-    "standardize": either(TRUTH, NUMBER),
-    "verbose": either(TRUTH, NUMBER),
-}
-# What `describe` writes; the other options are checked as those of a user are.
-SCHEMA = record(
-    {
-        "options": record(_OPTIONS, others=ANYTHING),
-        "learned": record(_LEARNED, may_lack=_LATER),
-        "seed": optional(whole(0, (1 << 32) - 1)),
-        "usual_loss": NUMBER,
-        "seen": number(0),
-        "revived_at": number(0),
-        "looked_at": optional(number(0)),
-        "watch": record({**_WATCH, "drifting": TRUTH, "fitted": TRUTH}),
-    },
-    may_lack=("usual_loss", "looked_at"),
-    others=ANYTHING,
-)
 
 
 def describe(model: TELL) -> dict[str, Any]:
@@ -109,7 +44,7 @@ def describe(model: TELL) -> dict[str, Any]:
     if not isinstance(options["random_state"], int | None):
         options["random_state"] = None  # a generator's future draws do not belong to the model
     options["prepare"] = kept_prepare(options["prepare"])
-    learned = {name: getattr(model, name) for name in _PLAIN if hasattr(model, name)}
+    learned = {name: getattr(model, name) for name in PLAIN if hasattr(model, name)}
     if hasattr(model, "feature_names_in_"):
         learned["feature_names_in_"] = [str(name) for name in model.feature_names_in_]
     return {
@@ -170,7 +105,7 @@ def tensors_of(model: TELL) -> dict[str, Tensor]:
     if state.radii is not None:
         tensors |= {"radii.counts": state.radii.counts, "radii.unit": state.radii.unit}
     if state.growth is not None:
-        tensors |= {f"growth.{name}": getattr(state.growth, name) for name in _GROWTH}
+        tensors |= {f"growth.{name}": getattr(state.growth, name) for name in GROWTH}
     for name in ("offset", "scale"):
         part = getattr(model._scaling, name)
         if part is not None:
@@ -211,7 +146,7 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     model.set_params(**config["options"])
     restore_preparation(model, config.get("preparation"))
     for name, value in config["learned"].items():
-        if name not in (*_PLAIN, "feature_names_in_"):
+        if name not in (*PLAIN, "feature_names_in_"):
             raise KeyError(name)
         setattr(model, name, value)
     if "feature_names_in_" in config["learned"]:
@@ -228,7 +163,10 @@ def _restore(model: TELL, config: dict[str, Any], tensors: dict[str, Tensor]) ->
     k = model.choice_.n_clusters if auto else int(model.n_clusters)
     if auto and "growth.last" in tensors:  # more than were chosen may have been born since
         k = max(k, len(tensors["growth.last"]))
-    _check_tensors(tensors, k, model.n_features_in_)
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    check_arrays(arrays, k, model.n_features_in_)
+    if "radii.counts" in arrays:
+        check_floats(arrays, {"radii.counts": (k, BINS), "radii.unit": (k,)})
     device = model.device
     model._usual_loss = config.get("usual_loss", model.loss_)
     if config["seed"] is not None:
@@ -264,40 +202,5 @@ def _growth(tensors: dict[str, Tensor], looked_at: float | None, device: str) ->
     """Who waits outside of a stream that grows."""
     if looked_at is None:
         return None
-    parts = {name: tensors[f"growth.{name}"].to(device) for name in _GROWTH}
+    parts = {name: tensors[f"growth.{name}"].to(device) for name in GROWTH}
     return Growth(**parts, looked_at=looked_at)
-
-
-def _check_growth(tensors: dict[str, Tensor], k: int, d: int) -> None:
-    """Check the rows that wait outside of a stream."""
-    m = len(tensors["growth.when"])
-    shapes = {"rows": (m, d), "weights": (m,), "when": (m,), "last": (k,), "retired": (k,)}
-    for name, shape in shapes.items():
-        found = tensors[f"growth.{name}"]
-        if tuple(found.shape) != shape or (found.dtype == torch.bool) != (name == "retired"):
-            raise ValueError(f"growth.{name} must have shape {shape}, got {tuple(found.shape)}")
-        if not bool(torch.isfinite(found).all()):
-            raise ValueError(f"growth.{name} must be finite")
-    if bool(tensors["growth.retired"].all()):
-        raise ValueError("growth.retired must leave a cluster")
-
-
-def _check_tensors(tensors: dict[str, Tensor], k: int, d: int) -> None:
-    """Check type and shape of what every later step relies on."""
-    shapes = {"centers": (k, d), "sums": (k, d), "counts": (k,), "lengths": (k,)}
-    shapes |= {name: (d,) for name in ("offset", "scale") if name in tensors}
-    if "radii.counts" in tensors:
-        shapes |= {"radii.counts": (k, BINS), "radii.unit": (k,)}
-    for name, shape in shapes.items():
-        found = tensors[name]
-        if tuple(found.shape) != shape or found.dtype not in (torch.float32, torch.float64):
-            raise ValueError(
-                f"{name} must be floats of shape {shape}, got {found.dtype}{tuple(found.shape)}"
-            )
-    if "growth.when" in tensors:
-        _check_growth(tensors, k, d)
-    labels = tensors["labels"]
-    if labels.ndim != 1 or labels.dtype != torch.int32:
-        raise ValueError(f"labels must be int32 of shape (n,), got {labels.dtype}")
-    if len(labels) and not -1 <= int(labels.min()) <= int(labels.max()) < k:
-        raise ValueError(f"labels must lie between -1 and {k - 1}")

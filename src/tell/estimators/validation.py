@@ -23,8 +23,9 @@ from tell.core.assignment import Rows
 from tell.core.seeding import Seeding
 from tell.data.cells import is_numeric
 from tell.data.limits import as_bytes
+from tell.data.prepared_tables import held_table, is_table, open_prepared
 from tell.data.sources import Source, is_array_like, is_frame, open_source, precision_of
-from tell.data.table_preparation import TablePreparation, held_table, is_table, open_prepared
+from tell.data.table_preparation import TablePreparation
 from tell.data.tables import TableSource
 from tell.exceptions import ConvergenceWarning, InputError, ParameterError, TellError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tell.data.table_preparation import in_columns_of
+from tell.data.prepared_tables import in_columns_of
 from tell.exceptions import InputError
 from tell.explanations.explained_rows import Rows, open_rows
 from tell.explanations.view import Assigned, Floats, Ints, ModelView, assign, view_model

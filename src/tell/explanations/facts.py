@@ -17,7 +17,7 @@ from scipy import sparse
 from tell.adapter import is_pipeline, unchained
 from tell.choosing.structureless import compressed
 from tell.contract import Labels, Reals
-from tell.data.table_preparation import in_columns_of
+from tell.data.prepared_tables import in_columns_of
 from tell.exceptions import ParameterError
 from tell.explanations.ancestry import Ancestor, describe_lineage
 from tell.explanations.choice_curves import ChoiceFacts, describe_choice

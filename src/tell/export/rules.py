@@ -26,8 +26,8 @@ from tell.contract import (
     unnamed,
 )
 from tell.data.preparation import Column, Preparation
+from tell.data.prepared_tables import in_columns_of
 from tell.data.sources import open_source
-from tell.data.table_preparation import in_columns_of
 from tell.exceptions import InputError, ParameterError
 from tell.export.conditions import Limits, Question, leaf_limits
 from tell.export.threshold_tree import ThresholdTree, grow_tree

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tell.contract import cluster_names
+from tell.contract import TakesSources, cluster_names
+from tell.data.arrays import ArraySource
 
 #: Column name → values of shape (rows,), the same names for every chunk.
 Columns = dict[str, NDArray[Any]]
@@ -34,21 +35,18 @@ def assignments(
     if names := cluster_names(model):
         called = [names.get(cluster, "") for cluster in columns["cluster"].tolist()]
         columns["cluster_name"] = np.array(called, dtype=object).astype(str)
-    for name, wanted, compute in (
-        ("probability", proba, model.predict_proba),
-        ("distance", distances, model.transform),
+    for name, wanted, answer in (
+        ("probability", proba, "predict_proba"),
+        ("distance", distances, "transform"),
     ):
         if wanted:
             values = np.full((len(X), len(model.cluster_centers_)), np.nan, dtype=np.float32)
             if whole.any():
-                values[whole] = compute(rows)
+                values[whole] = getattr(model, answer)(rows)
             columns |= {f"{name}_{cluster}": column for cluster, column in enumerate(values.T)}
     return columns
 
 
 def _askable(model: Any, X: NDArray[Any]) -> Any:
     """Checked rows for a model: ours take them as a source, which spares looking at them again."""
-    from tell.data.arrays import ArraySource
-    from tell.estimators.tell import TELL
-
-    return ArraySource(X) if isinstance(model, TELL) and len(X) else X
+    return ArraySource(X) if isinstance(model, TakesSources) and len(X) else X

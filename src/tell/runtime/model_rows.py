@@ -71,8 +71,8 @@ def open_like(
 
     `memory` bounds what a chunk takes, with all that is computed for its rows.
     """
+    from tell.data.prepared_tables import open_prepared
     from tell.data.sources import open_source
-    from tell.data.table_preparation import open_prepared
 
     if memory is not None:
         chunk_rows = min(chunk_rows, _rows_within(memory, model))
