@@ -15,10 +15,11 @@ from sklearn.datasets import load_digits, load_wine
 from torch import Tensor, nn, optim
 
 import tell.estimators.deep.recipes.graph as graph_start
+import tell.estimators.deep.recipes.tell_recipe as tell_recipe
 from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer, unit
 from tell.core.loop import Hook, Loop
-from tell.core.objective import Clustering
+from tell.core.objective import Clustering, Losses
 from tell.core.schedule import Always
 from tell.estimators import load
 from tell.estimators.deep.estimator import DeepTELL
@@ -29,7 +30,7 @@ from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.kmeans import KMeansStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.estimators.deep.recipes.tell_recipe import RELATIVE_WEIGHT, TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import RELATIVE_WEIGHT, Settling, TellRecipe
 from tell.estimators.deep.recipes.views import Views
 from tell.exceptions import InputError, ModelFileError, ParameterError, UntrustedModelError
 from tell.metrics import accuracy
@@ -105,6 +106,70 @@ def test_eq_15_does_not_cost_the_partition(settled: DeepTELL) -> None:
     scores = [accuracy(DIGITS.target, model.labels_) for model in (settled, alone)]
     assert scores[0] > scores[1] - 0.01
     assert not any("relabelled" in line for line in alone.history_)
+
+
+# --- clusters that a large λ would lose ----------------------------------------------------------
+
+
+class AtTheStart(Hook):
+    """Remember λ and the weights with which each attempt at eq. 15 begins; break off when told."""
+
+    def __init__(self, broken_off: int | None = None) -> None:
+        self.seen: list[tuple[float, Tensor]] = []
+        self.broken_off = broken_off
+
+    def on_epoch_start(self, loop: Loop) -> None:
+        if loop.name == "tell" and loop.position[0] == 0:
+            weights = torch.cat([p.detach().flatten() for p in loop.objective.parameters()])
+            self.seen.append((loop.objective.weight_.item(), weights.clone()))
+
+    def on_step_end(self, loop: Loop, losses: Losses) -> None:
+        if loop.name == "tell" and len(self.seen) == self.broken_off:
+            raise KeyboardInterrupt
+
+
+def test_a_lost_cluster_undoes_eq_15_and_takes_a_quarter_of_the_weight(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tell_recipe, "STILL_THERE", 1.1)  # nothing is ever enough
+    watch = AtTheStart()
+    model = DeepTELL(3, recipe=QUICK, hooks=[watch], random_state=0).fit(IMAGES)
+    weights, states = zip(*watch.seen, strict=True)
+    assert np.array(weights) / weights[0] == pytest.approx([1, 1 / 4, 1 / 16, 1 / 64])
+    assert all(torch.equal(state, states[0]) for state in states)
+    lines = last_stage(model)
+    assert [line["epoch"] for line in lines] == [
+        0,
+        0,
+        0,
+        0,
+        1,
+    ]  # the last attempt is taken as it is
+    assert ["kept" in line for line in lines] == [True, True, True, False, False]
+    # A fit that is broken off in its third attempt goes on to the same model.
+    options = {"recipe": QUICK, "random_state": 0, "checkpoint": tmp_path / "state"}
+    monkeypatch.setattr("tell.estimators.deep.training.CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        DeepTELL(3, hooks=[AtTheStart(broken_off=3)], **options).fit(IMAGES)
+    again = DeepTELL(3, **options).fit(IMAGES)
+    np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+
+
+def test_clusters_are_kept_where_too_large_a_weight_would_merge_them() -> None:
+    recipe = TellRecipe(epochs=2, weight=1e4, learning_rate=0.02, start=QUICK_START, views=None)
+    model = DeepTELL(8, recipe=recipe, random_state=0).fit(DIGITS.images[:400])
+    lines = last_stage(model)
+    assert lines[0]["kept"] < 0.5
+    assert lines[-1]["weight"] < lines[0]["weight"]
+
+
+def test_the_share_that_a_cluster_keeps_is_counted_row_by_row() -> None:
+    model = DeepModel(nn.Linear(2, 2), None, ClusterLayer(2, 3))
+    objective = Settling(nn.Identity(), model, 16, Always(), undone=True)
+    objective.first_labels.copy_(torch.tensor([0] * 10 + [1] * 5 + [2]))
+    objective.predicted.copy_(torch.tensor([0] * 9 + [1, 1, 1, 0, 0, 0, 0]))
+    assert objective.kept() == pytest.approx(2 / 5)  # the cluster of one row is too small to count
 
 
 # --- λ ------------------------------------------------------------------------------------------
@@ -267,7 +332,7 @@ def test_a_recipe_of_ones_own_is_kept_by_import_path(
         from typing import Any
         from torch import optim
         from tell.core.batches import Batches
-        from tell.core.objective import Clustering
+        from tell.core.objective import Clustering, Losses
         from tell.estimators import Recipe, Stage, Task
     """)
     (tmp_path / "own_recipe.py").write_text(f"{source}\n@dataclass(frozen=True)\nclass Plain{body}")

@@ -138,6 +138,7 @@ class DistilledStart(Start):
     distil_steps: int = 150
 
     takes_views: ClassVar[bool] = True
+    keeps_clusters: ClassVar[bool] = True
 
     @abstractmethod
     def partition(self, task: Task) -> Tensor:

@@ -30,6 +30,13 @@ GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
 PATIENCE = 2  # epochs
 SETTLED_LABELS = "settled"
+# Where clusters overlap, a large λ is cheapest served by mapping them all to a few points, which
+# `L_rec` hardly resents. Then λ is too large for these rows, and eq. 15 begins again with less.
+STILL_THERE = 0.5  # share of its first rows without which a cluster is lost
+LARGE = 0.25  # part of the mean size from which on a cluster counts
+LESS = 0.25  # of λ, each time
+ATTEMPTS = 4
+LOST_CLUSTERS = "lost clusters"
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,9 @@ class TellRecipe(Recipe):
     """A start that finds the basin, views, then `L_rec + λ L_clu` (eq. 15) until labels settle.
 
     The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
-    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again.
+    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again. If
+    a cluster of the start has lost half of its rows after an epoch, eq. 15 is undone and begins
+    again with a quarter of λ, three times at most.
 
     Parameters
     ----------
@@ -56,7 +65,7 @@ class TellRecipe(Recipe):
     weight : float, optional
         λ, in the means of the authors' program. Default: 1.5 · n_clusters · the mean variance of a
         pixel or column as the networks see it, so that λ means the same for every kind of data and
-        is the same for all runs; the paper's 0.01 after random weights.
+        is the same for all runs that keep their clusters; the paper's 0.01 after random weights.
     alternation : {"always", "epoch", "batch"}
         Who feels the clustering loss: both in every step, or centres and encoder in turn.
     normalize_gradient : bool
@@ -126,23 +135,36 @@ class TellRecipe(Recipe):
         if isinstance(views, Views) and (stage := views.stage(task, place_centers)):
             yield stage
             place_centers = to_mean_directions  # the start's have been moved
-        yield self._tell(task, place_centers)
+        keeps = self.start.keeps_clusters and task.model.decoder is not None
+        for attempt in range(ATTEMPTS if keeps else 1):
+            objective = self._objective(task, undone=keeps and attempt < ATTEMPTS - 1)
+            yield self._tell(task, objective, place_centers, LESS**attempt)
+            if not objective.lost:
+                return
+            place_centers = objective.undo
 
-    def _tell(self, task: Task, place_centers: Callable[[Task], None]) -> Stage:
+    def _objective(self, task: Task, *, undone: bool) -> Settling:
         model, embedded = task.model, task.model.decoder is None
         encoder = nn.Identity() if embedded else model.encoder
+        alternation = Always(encoder=False) if embedded else ALTERNATIONS[self.alternation]()
+        return Settling(encoder, model, len(task.x), alternation, undone=undone)
+
+    def _tell(
+        self,
+        task: Task,
+        objective: Settling,
+        place_centers: Callable[[Task], None],
+        part: float,
+    ) -> Stage:
+        embedded = task.model.decoder is None
         batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
-        alternation = ALTERNATIONS[self.alternation]()
-        if embedded:
-            alternation = Always(encoder=False)
-        objective = Settling(encoder, model, len(task.x), alternation)
         optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
         def prepare() -> None:
             place_centers(task)
-            objective.weight_.fill_(self._weight(task))
-            objective.predicted.copy_(objective.predict(batches))
+            objective.weight_.fill_(part * self._weight(task))
+            objective.begin(task.model, batches)
 
         return Stage(
             "tell",
@@ -174,13 +196,23 @@ class Settling(Clustering):
     model : DeepModel
     n_rows : int
     alternation : callable (epoch, step) -> Feels
+    undone : bool
+        Whether to give up when a cluster is lost, and to keep the weights that it began with.
     """
 
     weight_: Tensor
     predicted: Tensor
+    first_labels: Tensor
+    lost: Tensor
 
     def __init__(
-        self, encoder: nn.Module, model: DeepModel, n_rows: int, alternation: Alternation
+        self,
+        encoder: nn.Module,
+        model: DeepModel,
+        n_rows: int,
+        alternation: Alternation,
+        *,
+        undone: bool = False,
     ) -> None:
         super().__init__(
             encoder, model.layer, model.decoder, alternation=alternation, idle_centers="skip"
@@ -188,6 +220,30 @@ class Settling(Clustering):
         device = model.layer.weight.device
         self.register_buffer("weight_", torch.tensor(PAPER_WEIGHT, dtype=torch.float64))
         self.register_buffer("predicted", torch.full((n_rows,), -1, device=device))
+        self.register_buffer("lost", torch.tensor(False))
+        self.undone = undone
+        if undone:
+            self.register_buffer("first_labels", self.predicted.clone())
+            self.first_weights = Weights(model)
+
+    def begin(self, model: DeepModel, batches: Batches) -> None:
+        """Remember where this begins."""
+        self.predicted.copy_(self.predict(batches))
+        if self.undone:
+            self.first_labels.copy_(self.predicted)
+            self.first_weights.keep(model)
+
+    def undo(self, task: Task) -> None:
+        """Put the model back to where this began."""
+        self.first_weights.give_back(task.model)
+
+    def kept(self) -> float:
+        """Of the rows that a cluster began with, the smallest share that it still has."""
+        k = self.layer.n_clusters
+        rows = torch.bincount(self.first_labels, minlength=k)
+        stayed = torch.bincount(self.first_labels[self.first_labels == self.predicted], minlength=k)
+        large = rows >= max(1.0, LARGE * len(self.first_labels) / k)
+        return float((stayed[large] / rows[large]).min())
 
     def weights(self) -> dict[str, float]:
         """λ over the number of clusters, as in `Clustering`."""
@@ -200,8 +256,28 @@ class Settling(Clustering):
         return torch.cat([self.layer(self.encoder(part)).labels for part in batches.in_order()])
 
 
+class Weights(nn.Module):
+    """A copy of a model's weights that a checkpoint keeps."""
+
+    def __init__(self, model: DeepModel) -> None:
+        super().__init__()
+        self.names = {name: name.replace(".", "-") for name in model.state_dict()}
+        self.keep(model)
+
+    def keep(self, model: DeepModel) -> None:
+        """Copy the weights."""
+        for name, value in model.state_dict().items():
+            self.register_buffer(self.names[name], value.detach().clone())
+
+    def give_back(self, model: DeepModel) -> None:
+        """Give the model what was kept."""
+        for name, value in model.state_dict().items():
+            # .data: the cluster layer would take a foreign weight and project it.
+            value.data.copy_(self.get_buffer(self.names[name]))
+
+
 class StopWhenSettled(Hook):
-    """Stop when hardly any row changes its predicted cluster any more.
+    """Stop when hardly any row changes its predicted cluster any more, or when a cluster is lost.
 
     Unlike `tell.core.loop.StopWhenSettled` it asks the model in evaluation mode: dropout and the
     statistics of a batch change some training labels for ever.
@@ -222,6 +298,12 @@ class StopWhenSettled(Hook):
         record["relabelled"] = float((now != objective.predicted).double().mean())
         record["weight"] = objective.weight_.item()
         objective.predicted.copy_(now)
+        if objective.undone:
+            record["kept"] = objective.kept()
+            if record["kept"] < STILL_THERE:
+                objective.lost.fill_(True)
+                loop.stop(LOST_CLUSTERS)
+                return
         last = [line["relabelled"] for line in loop.history[self.after - 1 :][-PATIENCE:]]
         if len(last) == PATIENCE and max(last) <= SETTLED:
             loop.stop(SETTLED_LABELS)
