@@ -16,7 +16,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from tell import TELL, DeepTELL, load
-from tell.data import sources, table_preparation
+from tell.data import prepared_tables, sources
 from tell.runtime.model_rows import open_like
 
 from .conftest import Run, environment
@@ -76,7 +76,7 @@ def test_data_is_opened_once(tell: Tell, tmp_path: Path, monkeypatch: pytest.Mon
     model, opened = load(tmp_path / "model"), []
     real = sources.open_source
     monkeypatch.setattr(
-        table_preparation,
+        prepared_tables,
         "open_source",
         lambda *given, **more: opened.append(1) or real(*given, **more),
     )

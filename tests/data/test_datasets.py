@@ -6,9 +6,13 @@ import hashlib
 import http.server
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +118,25 @@ def test_a_local_folder_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TELL_DATA", str(folder))
     cache.obtain(ENTRY, None, download=False, visible=False)
     _assert_cached(ENTRY)
+
+
+def test_who_wants_a_set_at_the_same_time_waits_for_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, kept = cache._keep, []
+
+    def slowly(*arguments: Any) -> None:
+        kept.append(arguments)
+        time.sleep(0.2)
+        keep(*arguments)
+
+    monkeypatch.setattr(cache, "_keep", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        obtain = partial(cache.obtain, ENTRY, folder, download=False, visible=False)
+        places = [future.result() for future in [pool.submit(obtain) for _ in range(3)]]
+    assert len(kept) == 1
+    assert len(set(places)) == 1
+    assert cache.cached(ENTRY) is not None
 
 
 def test_other_files_with_the_same_names_are_passed_over(folder: Path) -> None:

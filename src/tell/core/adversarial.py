@@ -38,8 +38,8 @@ def adversarial(
     --------
     >>> row = torch.tensor([[1.0, 0.0]])
     >>> moved = adversarial(row, lambda z: z @ torch.tensor([[1.0, -1.0], [0, 0]]), row[0, :1], 1.0)
-    >>> moved.round().tolist()  # the first column decides, and here it can only be lost
-    [[0.0, 0.0]]
+    >>> (moved - row).abs().round().tolist()  # along the first column, which decides
+    [[1.0, 0.0]]
     """
     length = radius.to(x.dtype)[:, None]
     start = unit(torch.randn_like(x).flatten(1))

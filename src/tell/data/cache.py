@@ -16,8 +16,9 @@ import numpy as np
 from tell.data.catalogue import Bytes, Entry
 from tell.data.fetch import Npm, Web, unpack
 from tell.exceptions import DataUnavailableError, InputError, MissingDependencyError
-from tell.files import whole_file
+from tell.files import locked, whole_file
 
+_OTHERS = 3600.0  # seconds that another process may take to bring a set here
 _DEEPEST = 5  # levels of sub-folders that are searched for the files of a set
 
 
@@ -52,6 +53,8 @@ def obtain(entry: Entry, data_dir: Path | None, *, download: bool, visible: bool
         return final
     tried: list[str] = []
     with _workshop(entry) as workshop:
+        if cached(entry) is not None:  # by the process that was waited for
+            return final
         images = _from_local(entry, data_dir, workshop, tried)
         if images is None and download:
             images = _from_origins(entry, workshop, tried, visible=visible)
@@ -63,17 +66,22 @@ def obtain(entry: Entry, data_dir: Path | None, *, download: bool, visible: bool
 
 @contextmanager
 def _workshop(entry: Entry) -> Iterator[Path]:
-    """Give a scratch folder in the cache; half downloads stay in it until the set is whole."""
+    """Give a scratch folder in the cache; half downloads stay in it until the set is whole.
+
+    One process at a time works there: another one would remove what this one is writing.
+    """
     workshop = cache_dir() / "downloads" / entry.name
     try:
-        workshop.mkdir(parents=True, exist_ok=True)
+        workshop.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataUnavailableError(
             f"the cache {cache_dir()} cannot be written ({error}); set TELL_CACHE to a folder "
             "that can"
         ) from None
-    yield workshop
-    shutil.rmtree(workshop, ignore_errors=True)
+    with locked(workshop.parent, _OTHERS):
+        workshop.mkdir(exist_ok=True)
+        yield workshop
+        shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _keep(images: tuple[Bytes, Bytes], final: Path, workshop: Path) -> None:
