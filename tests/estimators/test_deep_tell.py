@@ -112,7 +112,7 @@ def test_eq_15_does_not_cost_the_partition(settled: DeepTELL) -> None:
 
 
 class AtTheStart(Hook):
-    """Remember λ and the weights with which each attempt at eq. 15 begins; break off when told."""
+    """Remember rate and weights with which each attempt at eq. 15 begins; break off when told."""
 
     def __init__(self, broken_off: int | None = None) -> None:
         self.seen: list[tuple[float, Tensor]] = []
@@ -121,21 +121,21 @@ class AtTheStart(Hook):
     def on_epoch_start(self, loop: Loop) -> None:
         if loop.name == "tell" and loop.position[0] == 0:
             weights = torch.cat([p.detach().flatten() for p in loop.objective.parameters()])
-            self.seen.append((loop.objective.weight_.item(), weights.clone()))
+            self.seen.append((loop.optimizer.param_groups[0]["lr"], weights.clone()))
 
     def on_step_end(self, loop: Loop, losses: Losses) -> None:
         if loop.name == "tell" and len(self.seen) == self.broken_off:
             raise KeyboardInterrupt
 
 
-def test_a_lost_cluster_undoes_eq_15_and_takes_a_quarter_of_the_weight(
+def test_a_lost_cluster_undoes_eq_15_and_takes_smaller_steps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tell_recipe, "STILL_THERE", 1.1)  # nothing is ever enough
     watch = AtTheStart()
     model = DeepTELL(3, recipe=QUICK, hooks=[watch], random_state=0).fit(IMAGES)
-    weights, states = zip(*watch.seen, strict=True)
-    assert np.array(weights) / weights[0] == pytest.approx([1, 1 / 4, 1 / 16, 1 / 64])
+    rates, states = zip(*watch.seen, strict=True)
+    assert np.array(rates) / rates[0] == pytest.approx([1, 1 / 4, 1 / 16, 1 / 64])
     assert all(torch.equal(state, states[0]) for state in states)
     lines = last_stage(model)
     assert [line["epoch"] for line in lines] == [
@@ -156,12 +156,13 @@ def test_a_lost_cluster_undoes_eq_15_and_takes_a_quarter_of_the_weight(
     np.testing.assert_array_equal(again.labels_, model.labels_)
 
 
-def test_clusters_are_kept_where_too_large_a_weight_would_merge_them() -> None:
+def test_clusters_are_kept_where_large_steps_would_merge_them() -> None:
     recipe = TellRecipe(epochs=2, weight=1e4, learning_rate=0.02, start=QUICK_START, views=None)
     model = DeepTELL(8, recipe=recipe, random_state=0).fit(DIGITS.images[:400])
     lines = last_stage(model)
     assert lines[0]["kept"] < 0.5
-    assert lines[-1]["weight"] < lines[0]["weight"]
+    assert lines[-1]["rate"] < lines[0]["rate"] / 4
+    assert lines[-1].get("kept", 1.0) >= 0.5
 
 
 def test_the_share_that_a_cluster_keeps_is_counted_row_by_row() -> None:

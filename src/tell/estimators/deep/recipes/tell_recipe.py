@@ -30,11 +30,13 @@ GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
 PATIENCE = 2  # epochs
 SETTLED_LABELS = "settled"
-# Where clusters overlap, a large λ is cheapest served by mapping them all to a few points, which
-# `L_rec` hardly resents. Then λ is too large for these rows, and eq. 15 begins again with less.
+# Where clusters overlap, most rows lie near a border, and steps that move all of them a little send
+# many across it: the nearest centre then pulls, clusters empty, and the loss falls. Less λ does not
+# help, because `L_rec` moves rows as well; smaller steps keep the clusters, at the latest when they
+# hardly move anything.
 STILL_THERE = 0.5  # share of its first rows without which a cluster is lost
 LARGE = 0.25  # part of the mean size from which on a cluster counts
-LESS = 0.25  # of λ, each time
+SMALLER = 0.25  # steps, each time
 ATTEMPTS = 4
 LOST_CLUSTERS = "lost clusters"
 
@@ -46,7 +48,7 @@ class TellRecipe(Recipe):
     The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
     at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again. If
     a cluster of the start has lost half of its rows after an epoch, eq. 15 is undone and begins
-    again with a quarter of λ, three times at most.
+    again with a quarter of the learning rate, three times at most.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class TellRecipe(Recipe):
     weight : float, optional
         λ, in the means of the authors' program. Default: 1.5 · n_clusters · the mean variance of a
         pixel or column as the networks see it, so that λ means the same for every kind of data and
-        is the same for all runs that keep their clusters; the paper's 0.01 after random weights.
+        is the same for all runs; the paper's 0.01 after random weights.
     alternation : {"always", "epoch", "batch"}
         Who feels the clustering loss: both in every step, or centres and encoder in turn.
     normalize_gradient : bool
@@ -138,7 +140,7 @@ class TellRecipe(Recipe):
         keeps = self.start.keeps_clusters and task.model.decoder is not None
         for attempt in range(ATTEMPTS if keeps else 1):
             objective = self._objective(task, undone=keeps and attempt < ATTEMPTS - 1)
-            yield self._tell(task, objective, place_centers, LESS**attempt)
+            yield self._tell(task, objective, place_centers, SMALLER**attempt)
             if not objective.lost:
                 return
             place_centers = objective.undo
@@ -158,12 +160,13 @@ class TellRecipe(Recipe):
     ) -> Stage:
         embedded = task.model.decoder is None
         batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
-        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
+        rate = part * self.learning_rate
+        optimizer = optim.Adam(objective.parameters(), lr=rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
         def prepare() -> None:
             place_centers(task)
-            objective.weight_.fill_(part * self._weight(task))
+            objective.weight_.fill_(self._weight(task))
             objective.begin(task.model, batches)
 
         return Stage(
