@@ -4,6 +4,7 @@
     python benchmarks/deep_quality.py mnist --augment affine --seeds 0
     python benchmarks/deep_quality.py cifar10 --augment crop,flip,jitter --precision bfloat16
     python benchmarks/deep_quality.py wine --views adversarial   # one kind of view, not the default
+    python benchmarks/deep_quality.py mnist-thinned   # ten times as many of digit 0 as of digit 9
 
 Seeds that are in the file already are skipped, so an interrupted command can be repeated. Labels
 serve for the report alone; `chosen` marks the run with the smallest clustering loss.
@@ -32,6 +33,7 @@ from tell.estimators import DeepTELL, TellRecipe, Views
 
 RESULTS = Path(__file__).parent / "results"
 TABLES = {"wine": load_wine, "breast-cancer": load_breast_cancer}
+THINNED = "-thinned"
 VIEWS = {
     "none": None,
     "neighbours": Views(),
@@ -44,9 +46,27 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a table (n, d), or a named data set as images (n, c, h, w), and its labels."""
     if name in TABLES:
         return TABLES[name](return_X_y=True)
-    data = load(name)
+    data = load(name.removesuffix(THINNED))
     pixels = np.asarray(data.X, dtype=np.float32) / data.scale
-    return pixels.reshape(-1, *data.shape), np.asarray(data.y)
+    X, y = pixels.reshape(-1, *data.shape), np.asarray(data.y)
+    kept = thinned(y) if name.endswith(THINNED) else slice(None)
+    return X[kept], y[kept]
+
+
+def thinned(y: np.ndarray) -> np.ndarray:
+    """Return rows of which each class has fewer than the one before: 10 : 1 from first to last.
+
+    >>> np.bincount(np.repeat([0, 1, 2], 100)[thinned(np.repeat([0, 1, 2], 100))]).tolist()
+    [100, 32, 10]
+    """
+    draw = np.random.default_rng(0)
+    classes, counts = np.unique(y, return_counts=True)
+    sizes = (counts.min() * np.geomspace(1, 0.1, len(classes))).round().astype(int)
+    rows = [
+        draw.permutation(np.flatnonzero(y == label))[:size]
+        for label, size in zip(classes, sizes, strict=True)
+    ]
+    return np.sort(np.concatenate(rows))
 
 
 def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:

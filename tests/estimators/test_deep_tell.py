@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_wine
 from torch import Tensor, nn, optim
 
 import tell.estimators.deep.recipes.graph as graph_start
-import tell.estimators.deep.recipes.tell_recipe as tell_recipe
-from tell.core.batches import Batches
+from tell.core.batches import Batch, Batches
 from tell.core.layer import ClusterLayer, unit
 from tell.core.loop import Hook, Loop
 from tell.core.objective import Clustering, Losses
@@ -108,69 +109,87 @@ def test_eq_15_does_not_cost_the_partition(settled: DeepTELL) -> None:
     assert not any("relabelled" in line for line in alone.history_)
 
 
-# --- clusters that a large λ would lose ----------------------------------------------------------
+# --- by turns: labels, then an epoch of steps -----------------------------------------------------
 
 
-class AtTheStart(Hook):
-    """Remember rate and weights with which each attempt at eq. 15 begins; break off when told."""
+def test_by_turns_a_row_is_pulled_to_the_centre_that_it_was_given() -> None:
+    model = DeepModel(nn.Identity(), None, ClusterLayer(2, 2))
+    model.layer.set_centers_(torch.eye(2))
+    rows = torch.tensor([[0.6, 0.8], [1.0, 0.0]])
+    batch = Batch(rows, torch.tensor([0, 1]))
+    to_nearest = Settling(nn.Identity(), model, 2, Always())
+    assert to_nearest.losses(batch).terms["clustering"].tolist() == pytest.approx([0.4, 0.0])
+    by_turns = Settling(nn.Identity(), model, 2, Always(), by_turns=True)
+    by_turns.predicted.copy_(torch.tensor([0, 0]))  # 2 - 2 · 0.6, though the other is nearer
+    losses = by_turns.losses(batch)
+    assert losses.terms["clustering"].tolist() == pytest.approx([0.8, 0.0])
+    assert losses.labels is not None
+    assert losses.labels.tolist() == [1, 0]  # what the model would say now
+    unnumbered = Batch(rows, torch.empty(0, dtype=torch.long))  # rows of a file have no numbers
+    assert by_turns.losses(unnumbered).terms["clustering"].tolist() == pytest.approx([0.4, 0.0])
 
-    def __init__(self, broken_off: int | None = None) -> None:
-        self.seen: list[tuple[float, Tensor]] = []
-        self.broken_off = broken_off
 
-    def on_epoch_start(self, loop: Loop) -> None:
-        if loop.name == "tell" and loop.position[0] == 0:
-            weights = torch.cat([p.detach().flatten() for p in loop.objective.parameters()])
-            self.seen.append((loop.optimizer.param_groups[0]["lr"], weights.clone()))
+def test_by_turns_moved_rows_need_no_second_look() -> None:
+    model = DeepModel(nn.Identity(), None, ClusterLayer(2, 2))
+    model.layer.set_centers_(torch.eye(2))
+    by_turns = Settling(nn.Identity(), model, 1, Always(), by_turns=True)
+    by_turns.predicted.fill_(1)
+    batch = Batch(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), torch.tensor([[0.6, 0.8]]))
+    losses = by_turns.losses(batch)
+    assert losses.terms["clustering"].tolist() == pytest.approx([0.4])
+    assert losses.labels is not None
+    assert losses.labels.tolist() == [1]
+
+
+class Turns(Hook):
+    """Note the labels that each epoch of eq. 15 keeps to, and those after it."""
+
+    def __init__(self) -> None:
+        self.during: list[set[tuple[int, ...]]] = []
+        self.after: list[tuple[int, ...]] = []
 
     def on_step_end(self, loop: Loop, losses: Losses) -> None:
-        if loop.name == "tell" and len(self.seen) == self.broken_off:
-            raise KeyboardInterrupt
+        if loop.name == "tell":
+            if loop.position[1] == 1:
+                self.during.append(set())
+            objective: Any = loop.objective
+            self.during[-1].add(tuple(objective.predicted.tolist()))
+
+    def on_epoch_end(self, loop: Loop, record: dict[str, Any]) -> None:
+        if loop.name == "tell":
+            objective: Any = loop.objective
+            self.after.append(tuple(objective.predict(loop.batches).tolist()))
 
 
-def test_a_lost_cluster_undoes_eq_15_and_takes_smaller_steps(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_labels_change_between_the_epochs_of_eq_15_and_not_within() -> None:
+    turns = Turns()
+    recipe = TellRecipe(epochs=2, start=QUICK_START, learning_rate=3e-3, views=None)
+    DeepTELL(5, recipe=recipe, hooks=[turns], random_state=0).fit(IMAGES)
+    assert all(len(labels) == 1 for labels in turns.during)
+    found = [next(iter(labels)) for labels in turns.during]
+    assert found[1:] == turns.after[:-1]
+    assert len(set(found)) > 1
+
+
+def overlapping(rows: int = 600) -> NDArray[np.float32]:
+    """Smooth patterns of light without any gaps between kinds of them."""
+    draw = torch.Generator().manual_seed(0)
+    coarse = torch.rand(rows, 1, 3, 3, generator=draw)
+    return F.interpolate(coarse, 12, mode="bilinear")[:, 0].numpy()
+
+
+@pytest.mark.parametrize("by_turns", [True, False])
+def test_clusters_that_overlap_are_kept_by_turns(
+    by_turns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tell_recipe, "STILL_THERE", 1.1)  # nothing is ever enough
-    watch = AtTheStart()
-    model = DeepTELL(3, recipe=QUICK, hooks=[watch], random_state=0).fit(IMAGES)
-    rates, states = zip(*watch.seen, strict=True)
-    assert np.array(rates) / rates[0] == pytest.approx([1, 1 / 4, 1 / 16, 1 / 64])
-    assert all(torch.equal(state, states[0]) for state in states)
-    lines = last_stage(model)
-    assert [line["epoch"] for line in lines] == [
-        0,
-        0,
-        0,
-        0,
-        1,
-    ]  # the last attempt is taken as it is
-    assert ["kept" in line for line in lines] == [True, True, True, False, False]
-    # A fit that is broken off in its third attempt goes on to the same model.
-    options = {"recipe": QUICK, "random_state": 0, "checkpoint": tmp_path / "state"}
-    monkeypatch.setattr("tell.estimators.deep.training.CHECKPOINT_SECONDS", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        DeepTELL(3, hooks=[AtTheStart(broken_off=3)], **options).fit(IMAGES)
-    again = DeepTELL(3, **options).fit(IMAGES)
-    np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
-    np.testing.assert_array_equal(again.labels_, model.labels_)
-
-
-def test_clusters_are_kept_where_large_steps_would_merge_them() -> None:
-    recipe = TellRecipe(epochs=2, weight=1e4, learning_rate=0.02, start=QUICK_START, views=None)
-    model = DeepTELL(8, recipe=recipe, random_state=0).fit(DIGITS.images[:400])
-    lines = last_stage(model)
-    assert lines[0]["kept"] < 0.5
-    assert lines[-1]["rate"] < lines[0]["rate"] / 4
-    assert lines[-1].get("kept", 1.0) >= 0.5
-
-
-def test_the_share_that_a_cluster_keeps_is_counted_row_by_row() -> None:
-    model = DeepModel(nn.Linear(2, 2), None, ClusterLayer(2, 3))
-    objective = Settling(nn.Identity(), model, 16, Always(), undone=True)
-    objective.first_labels.copy_(torch.tensor([0] * 10 + [1] * 5 + [2]))
-    objective.predicted.copy_(torch.tensor([0] * 9 + [1, 1, 1, 0, 0, 0, 0]))
-    assert objective.kept() == pytest.approx(2 / 5)  # the cluster of one row is too small to count
+    monkeypatch.setattr(GraphStart, "keeps_clusters", by_turns)
+    turns = Turns()
+    recipe = TellRecipe(learning_rate=3e-3, start=GraphStart(epochs=1), views=None)
+    DeepTELL(8, recipe=recipe, hooks=[turns], random_state=0).fit(overlapping())
+    first = np.array(next(iter(turns.during[0])))
+    last = np.array(turns.after[-1])
+    kept = min((last == first)[first == label].mean() for label in range(8))
+    assert (kept > 0.5) == by_turns, kept
 
 
 # --- λ ------------------------------------------------------------------------------------------
@@ -332,7 +351,7 @@ def test_a_recipe_of_ones_own_is_kept_by_import_path(
         from dataclasses import dataclass
         from typing import Any
         from torch import optim
-        from tell.core.batches import Batches
+        from tell.core.batches import Batch, Batches
         from tell.core.objective import Clustering, Losses
         from tell.estimators import Recipe, Stage, Task
     """)

@@ -183,13 +183,18 @@ class Clustering(Objective):
         if self.decoder is not None:
             terms["reconstruction"] = squared_error(x, self.decoder(z))
         out = self.layer(z if self.feels.encoder else z.detach())
-        labels, loss = out.labels, out.loss
-        if batch.moved is not None:
-            with torch.no_grad():
-                labels = self.layer(self.encoder(batch.x)).labels
-            loss = -out.scores.gather(1, labels[:, None]).squeeze(1)
-        terms["clustering"] = loss
-        return Losses(terms, labels)
+        own = self.own_centers(batch)
+        terms["clustering"] = (
+            out.loss if own is None else -out.scores.gather(1, own[:, None]).squeeze(1)
+        )
+        return Losses(terms, out.labels if own is None or batch.moved is None else own)
+
+    def own_centers(self, batch: Batch) -> Tensor | None:
+        """Return the centre (b,) to which each row is pulled; None: the nearest one."""
+        if batch.moved is None:
+            return None
+        with torch.no_grad():
+            return self.layer(self.encoder(batch.x)).labels
 
     def weights(self) -> dict[str, float]:
         """λ over the number of clusters: the mean over clusters without its constants."""

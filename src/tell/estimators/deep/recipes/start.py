@@ -35,7 +35,7 @@ class Start(ABC):
     tell_weight: ClassVar[float | None] = None
     # Whether its partition is good enough for two views of a row to be told by it.
     takes_views: ClassVar[bool] = False
-    # Whether eq. 15 is to keep its clusters, or may still look for others.
+    # Whether eq. 15 is to keep to its clusters for an epoch, or may still look for others.
     keeps_clusters: ClassVar[bool] = False
 
     def shared(self, rows: AllRows) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn, optim
 
-from tell.core.batches import Batches
+from tell.core.batches import Batch, Batches
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import PAPER_WEIGHT, Clustering
@@ -30,15 +30,6 @@ GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
 PATIENCE = 2  # epochs
 SETTLED_LABELS = "settled"
-# Where clusters overlap, most rows lie near a border, and steps that move all of them a little send
-# many across it: the nearest centre then pulls, clusters empty, and the loss falls. Less λ does not
-# help, because `L_rec` moves rows as well; smaller steps keep the clusters, at the latest when they
-# hardly move anything.
-STILL_THERE = 0.5  # share of its first rows without which a cluster is lost
-LARGE = 0.25  # part of the mean size from which on a cluster counts
-SMALLER = 0.25  # steps, each time
-ATTEMPTS = 4
-LOST_CLUSTERS = "lost clusters"
 
 
 @dataclass(frozen=True)
@@ -46,9 +37,11 @@ class TellRecipe(Recipe):
     """A start that finds the basin, views, then `L_rec + λ L_clu` (eq. 15) until labels settle.
 
     The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
-    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again. If
-    a cluster of the start has lost half of its rows after an epoch, eq. 15 is undone and begins
-    again with a quarter of the learning rate, three times at most.
+    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again.
+
+    It is minimised as k-means is, by turns: first every row is given to its nearest centre, then
+    an epoch of steps pulls it there, centres and networks alike. After "k-means++" and "random",
+    which have yet to find their clusters, a row goes to the nearest centre in every step instead.
 
     Parameters
     ----------
@@ -137,37 +130,27 @@ class TellRecipe(Recipe):
         if isinstance(views, Views) and (stage := views.stage(task, place_centers)):
             yield stage
             place_centers = to_mean_directions  # the start's have been moved
-        keeps = self.start.keeps_clusters and task.model.decoder is not None
-        for attempt in range(ATTEMPTS if keeps else 1):
-            objective = self._objective(task, undone=keeps and attempt < ATTEMPTS - 1)
-            yield self._tell(task, objective, place_centers, SMALLER**attempt)
-            if not objective.lost:
-                return
-            place_centers = objective.undo
+        yield self._tell(task, place_centers)
 
-    def _objective(self, task: Task, *, undone: bool) -> Settling:
+    def _objective(self, task: Task) -> Settling:
         model, embedded = task.model, task.model.decoder is None
         encoder = nn.Identity() if embedded else model.encoder
         alternation = Always(encoder=False) if embedded else ALTERNATIONS[self.alternation]()
-        return Settling(encoder, model, len(task.x), alternation, undone=undone)
+        return Settling(
+            encoder, model, len(task.x), alternation, by_turns=self.start.keeps_clusters
+        )
 
-    def _tell(
-        self,
-        task: Task,
-        objective: Settling,
-        place_centers: Callable[[Task], None],
-        part: float,
-    ) -> Stage:
+    def _tell(self, task: Task, place_centers: Callable[[Task], None]) -> Stage:
         embedded = task.model.decoder is None
+        objective = self._objective(task)
         batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
-        rate = part * self.learning_rate
-        optimizer = optim.Adam(objective.parameters(), lr=rate, fused=True)
+        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
         def prepare() -> None:
             place_centers(task)
             objective.weight_.fill_(self._weight(task))
-            objective.begin(task.model, batches)
+            objective.predicted.copy_(objective.predict(batches))
 
         return Stage(
             "tell",
@@ -199,14 +182,16 @@ class Settling(Clustering):
     model : DeepModel
     n_rows : int
     alternation : callable (epoch, step) -> Feels
-    undone : bool
-        Whether to give up when a cluster is lost, and to keep the weights that it began with.
+    by_turns : bool
+        Keep to the clusters of the last prediction for an epoch, as k-means does. `L_clu` then is
+        the distance to those centres: never less than that to the nearest ones, and the same once
+        the labels have settled. A row that is pulled to whatever is nearest now is let go as soon
+        as a step that serves other rows, or `L_rec`, carries it across a border; where clusters
+        overlap, as in photographs, they empty within an epoch.
     """
 
     weight_: Tensor
     predicted: Tensor
-    first_labels: Tensor
-    lost: Tensor
 
     def __init__(
         self,
@@ -215,38 +200,21 @@ class Settling(Clustering):
         n_rows: int,
         alternation: Alternation,
         *,
-        undone: bool = False,
+        by_turns: bool = False,
     ) -> None:
         super().__init__(
             encoder, model.layer, model.decoder, alternation=alternation, idle_centers="skip"
         )
+        self.by_turns = by_turns
         device = model.layer.weight.device
         self.register_buffer("weight_", torch.tensor(PAPER_WEIGHT, dtype=torch.float64))
         self.register_buffer("predicted", torch.full((n_rows,), -1, device=device))
-        self.register_buffer("lost", torch.tensor(False))
-        self.undone = undone
-        if undone:
-            self.register_buffer("first_labels", self.predicted.clone())
-            self.first_weights = Weights(model)
 
-    def begin(self, model: DeepModel, batches: Batches) -> None:
-        """Remember where this begins."""
-        self.predicted.copy_(self.predict(batches))
-        if self.undone:
-            self.first_labels.copy_(self.predicted)
-            self.first_weights.keep(model)
-
-    def undo(self, task: Task) -> None:
-        """Put the model back to where this began."""
-        self.first_weights.give_back(task.model)
-
-    def kept(self) -> float:
-        """Of the rows that a cluster began with, the smallest share that it still has."""
-        k = self.layer.n_clusters
-        rows = torch.bincount(self.first_labels, minlength=k)
-        stayed = torch.bincount(self.first_labels[self.first_labels == self.predicted], minlength=k)
-        large = rows >= max(1.0, LARGE * len(self.first_labels) / k)
-        return float((stayed[large] / rows[large]).min())
+    def own_centers(self, batch: Batch) -> Tensor | None:
+        """Return the centre of the last prediction, where the rows have numbers."""
+        if self.by_turns and len(batch.row):
+            return self.predicted[batch.row]
+        return super().own_centers(batch)
 
     def weights(self) -> dict[str, float]:
         """λ over the number of clusters, as in `Clustering`."""
@@ -259,28 +227,8 @@ class Settling(Clustering):
         return torch.cat([self.layer(self.encoder(part)).labels for part in batches.in_order()])
 
 
-class Weights(nn.Module):
-    """A copy of a model's weights that a checkpoint keeps."""
-
-    def __init__(self, model: DeepModel) -> None:
-        super().__init__()
-        self.names = {name: name.replace(".", "-") for name in model.state_dict()}
-        self.keep(model)
-
-    def keep(self, model: DeepModel) -> None:
-        """Copy the weights."""
-        for name, value in model.state_dict().items():
-            self.register_buffer(self.names[name], value.detach().clone())
-
-    def give_back(self, model: DeepModel) -> None:
-        """Give the model what was kept."""
-        for name, value in model.state_dict().items():
-            # .data: the cluster layer would take a foreign weight and project it.
-            value.data.copy_(self.get_buffer(self.names[name]))
-
-
 class StopWhenSettled(Hook):
-    """Stop when hardly any row changes its predicted cluster any more, or when a cluster is lost.
+    """Stop when hardly any row changes its predicted cluster any more.
 
     Unlike `tell.core.loop.StopWhenSettled` it asks the model in evaluation mode: dropout and the
     statistics of a batch change some training labels for ever.
@@ -301,12 +249,6 @@ class StopWhenSettled(Hook):
         record["relabelled"] = float((now != objective.predicted).double().mean())
         record["weight"] = objective.weight_.item()
         objective.predicted.copy_(now)
-        if objective.undone:
-            record["kept"] = objective.kept()
-            if record["kept"] < STILL_THERE:
-                objective.lost.fill_(True)
-                loop.stop(LOST_CLUSTERS)
-                return
         last = [line["relabelled"] for line in loop.history[self.after - 1 :][-PATIENCE:]]
         if len(last) == PATIENCE and max(last) <= SETTLED:
             loop.stop(SETTLED_LABELS)
