@@ -27,9 +27,11 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 import tell
 from tell import evaluate
+from tell.core.loop import Hook, Loop, Record
 from tell.core.precision import PRECISIONS
 from tell.data.datasets import load
 from tell.estimators import DeepTELL, TellRecipe, Views
+from tell.metrics import accuracy
 
 RESULTS = Path(__file__).parent / "results"
 TABLES = {"wine": load_wine, "breast-cancer": load_breast_cancer}
@@ -69,6 +71,19 @@ def thinned(y: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate(rows))
 
 
+class Accuracy(Hook):
+    """Write the accuracy of the labels that an epoch saw into its line of the history."""
+
+    def __init__(self, y: np.ndarray) -> None:
+        self.y = y
+
+    def on_epoch_end(self, loop: Loop, record: Record) -> None:
+        """Score the rows that the epoch has seen."""
+        seen = (loop.labels >= 0).numpy()
+        if seen.any():
+            record["acc"] = accuracy(self.y[seen], loop.labels.numpy()[seen])
+
+
 def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Fit once and report everything a reader needs to repeat it."""
     X, y = rows_of(name)
@@ -84,6 +99,7 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         compiled=options.compiled,
         precision=options.precision,
         random_state=seed,
+        hooks=[Accuracy(y)],
         checkpoint=options.out.with_suffix("") / f"seed-{seed}",
         verbose=1,
     )
