@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, optim
 
-from tell.core.batches import Batches
+from tell.core.batches import Augment, Batches
 from tell.core.information import TEMPERATURE, InvariantInformation
 from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS
@@ -24,8 +24,10 @@ from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
 from tell.estimators.deep.recipes.start import variance
 from tell.exceptions import ParameterError
 
-EPOCHS, LEARNING_RATE = 5, 1e-3
-EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED = 8, 2e-3
+EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
+# With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
+# MNIST's do), a copy never does; a neighbour differs more. So they take turns.
+EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
 LEAST_STEPS = 150  # where few rows would give fewer
 BATCHES_OF_FEW_ROWS = 10
 SMALLEST_BATCH = 64
@@ -42,15 +44,16 @@ RADIUS_NEIGHBOUR = 10
 class Views:
     """Raise the mutual information of the soft assignments of two views (`core/information.py`).
 
-    With augmentation both views are moved. Clusters are expected to keep the sizes that the start
-    has found.
+    With augmentation both views are moved, and the second one is the row itself as often as one of
+    its neighbours. Clusters are expected to keep the sizes that the start has found.
 
     Parameters
     ----------
     epochs : int, optional
-        Default: 5, or 8 with augmentation; more where few rows would give under 150 steps.
-    neighbours : int
-        The second view is one of so many nearest neighbours; 0 leaves moved copies alone.
+        Default: 5, or 12 with augmentation; more where few rows would give under 150 steps.
+    neighbours : int, optional
+        The second view is one of so many nearest neighbours; 0 leaves moved copies alone. Default:
+        5, or 3 with augmentation.
     batch_size : int
         Smaller for few rows.
     learning_rate : float, optional
@@ -75,7 +78,7 @@ class Views:
     """
 
     epochs: int | None = None
-    neighbours: int = 5
+    neighbours: int | None = None
     batch_size: int = 512
     learning_rate: float | None = None
     weight: float | None = None
@@ -88,7 +91,7 @@ class Views:
     def __post_init__(self) -> None:
         for option, least in (("neighbours", 0), ("batch_size", 2)):
             value = getattr(self, option)
-            if value < least:
+            if value is not None and value < least:
                 raise ParameterError(f"{option} of views must be at least {least}, got {value}")
         for option in ("learning_rate", "weight", "temperature", "radius"):
             value = getattr(self, option)
@@ -97,9 +100,10 @@ class Views:
 
     def shared(self, rows: AllRows, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Search neighbours, once per fit, if the start has not."""
-        if not (self.neighbours or self.adversarial) or "neighbour" in found:
+        nearest = self._count(rows.augment)
+        if not (nearest or self.adversarial) or "neighbour" in found:
             return {}
-        nearest = max(self.neighbours, RADIUS_NEIGHBOUR if self.adversarial else 0)
+        nearest = max(nearest, RADIUS_NEIGHBOUR if self.adversarial else 0)
         graph = find_graph(
             rows.x,
             rows.n_clusters,
@@ -149,12 +153,21 @@ class Views:
 
     def partners(self, task: Task) -> Tensor | None:
         """Return row numbers (n, m): the rows that are another view of each row."""
-        found = None
-        if self.neighbours:
-            found = self._nearest(task, self.neighbours)
-        if found is None and (task.augment is not None or self.radii(task) is not None):
-            found = torch.arange(len(task.x), device=task.x.device)[:, None]
-        return found
+        itself = torch.arange(len(task.x), device=task.x.device)[:, None]
+        most = self._count(task.augment)
+        found = self._nearest(task, most) if most else None
+        if found is None:
+            moved = task.augment is not None or self.radii(task) is not None
+            return itself if moved else None
+        if task.augment is None:
+            return found
+        return torch.cat([itself.expand_as(found), found], dim=1)
+
+    def _count(self, augment: Augment | None) -> int:
+        """How many neighbours may be the second view."""
+        if self.neighbours is not None:
+            return self.neighbours
+        return NEIGHBOURS if augment is None else NEIGHBOURS_AUGMENTED
 
     def radii(self, task: Task) -> Tensor | None:
         """Return how far the second view of each row (n,) is moved; None where it is not."""
