@@ -189,8 +189,7 @@ def deep() -> list[str]:
         "",
         *table([*header, "median ACC", "lowest ACC", "minutes a run"], rows),
         "",
-        "`tell` is the default; `fast` was the default before it, which ended with distilling the "
-        "graph's partition. Minutes are upper limits: other work ran beside the training.",
+        "`tell` is the default recipe. Minutes are upper limits: other work ran beside the training.",
     ]
 
 
