@@ -189,7 +189,8 @@ def deep() -> list[str]:
         "",
         *table([*header, "median ACC", "lowest ACC", "minutes a run"], rows),
         "",
-        "`tell` is the default recipe. Minutes are upper limits: other work ran beside the training.",
+        "`tell` is the default recipe. Minutes are upper limits: other work ran beside the "
+        "training.",
     ]
 
 

@@ -82,6 +82,20 @@ def test_five_runs_mark_the_choice_and_its_correlation(tmp_path: Path) -> None:
     assert "over our 5 runs: -1.00 (p = 0.00). They back the choice" in table.findings[1]
 
 
+def test_medians_that_differ_by_little_are_shown_with_digits_that_tell(tmp_path: Path) -> None:
+    spec = load_spec("table4")
+    fill(tmp_path, spec, "kmeans", [result(0.97520)])
+    fill(tmp_path, spec, "two-stage", [result(0.97523)])
+    findings = build_table(spec, CPU, tmp_path).findings
+    assert any("holds; median ACC 97.5230 against 97.5200" in finding for finding in findings)
+
+
+def test_a_single_run_is_no_choice(tmp_path: Path) -> None:
+    spec = load_spec("s2")
+    fill(tmp_path, spec, "tell", [result(0.8, 0.05)])
+    assert build_table(spec, CPU, tmp_path).findings == ()
+
+
 def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
     spec = load_spec("table1")
     fill(tmp_path, spec, "kmeans", [result(0.5)])

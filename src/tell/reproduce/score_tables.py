@@ -134,6 +134,8 @@ def _runs_table(spec: Spec, scale: Scale, folder: Path) -> Table:
 
 
 def _choice_note(chosen: Result, results: list[Result]) -> list[str]:
+    if len(results) < 2:  # nothing to choose among
+        return []
     values = [result.value("acc") for result in results]
     return [
         f"The run chosen by L_clu has ACC {chosen.value('acc'):.2f}; all {len(results)} runs lie "
@@ -257,10 +259,11 @@ def _claim_notes(spec: Spec, scale: Scale, folder: Path) -> list[str]:
                 p = mannwhitneyu(*pair, alternative="greater").pvalue
                 holds = high > low or (relation == ">=" and high == low)
                 verdict = "holds" if holds else "does not hold"
+                digits = 4 if high != low and f"{high:.2f}" == f"{low:.2f}" else 2
                 notes.append(
                     f"Claim “{name.replace('-', ' ')}” ({column.label}): {verdict}; median ACC "
-                    f"{high:.2f} against {low:.2f} over {len(pair[0])} and {len(pair[1])} runs "
-                    f"(Mann-Whitney p = {p:.3f})."
+                    f"{high:.{digits}f} against {low:.{digits}f} over {len(pair[0])} and "
+                    f"{len(pair[1])} runs (Mann-Whitney p = {p:.3f})."
                 )
     return notes
 
