@@ -41,7 +41,8 @@ class TellRecipe(Recipe):
 
     It is minimised as k-means is, by turns: first every row is given to its nearest centre, then
     an epoch of steps pulls it there, centres and networks alike. After "k-means++" and "random",
-    which have yet to find their clusters, a row goes to the nearest centre in every step instead.
+    which have yet to find their clusters, a row goes to the nearest centre in every step instead;
+    so does one of a file beyond memory, for which no label is kept.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from tell.exceptions import ParameterError
 
 EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
-# MNIST's do), a copy never does; a neighbour differs more. So they take turns.
+# MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
 EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
 LEAST_STEPS = 150  # where few rows would give fewer
 BATCHES_OF_FEW_ROWS = 10
