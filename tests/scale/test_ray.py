@@ -42,11 +42,13 @@ X = (make_blobs(N, 4, centers=K, cluster_std=2.0, random_state=0)[0] + 20).astyp
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[Any]:
-    """One local instance with two CPUs for all tests of this file."""
+    """An instance of its own, with two CPUs: another process may be testing a cluster beside."""
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray's own spelling)
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     yield ray
     ray.shutdown()
 

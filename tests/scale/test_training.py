@@ -129,9 +129,12 @@ class Faulty(Hook):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    """An instance of its own: another process may be testing a cluster beside."""
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     yield ray
     ray.shutdown()
 
