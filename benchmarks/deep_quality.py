@@ -2,7 +2,7 @@
 
     python benchmarks/deep_quality.py mnist --seeds 0 1 2 3 4
     python benchmarks/deep_quality.py mnist --augment affine --seeds 0
-    python benchmarks/deep_quality.py cifar10 --augment crop,flip,jitter --precision bfloat16
+    python benchmarks/deep_quality.py cifar10 --start contrastive --augment crop,flip,jitter
     python benchmarks/deep_quality.py wine --views adversarial   # one kind of view, not the default
     python benchmarks/deep_quality.py mnist-thinned   # ten times as many of digit 0 as of digit 9
 
@@ -31,6 +31,7 @@ from tell.core.loop import Hook, Loop, Record
 from tell.core.precision import PRECISIONS
 from tell.data.datasets import load
 from tell.estimators import DeepTELL, TellRecipe, Views
+from tell.estimators.deep.recipes.starts import STARTS
 from tell.metrics import accuracy
 
 RESULTS = Path(__file__).parent / "results"
@@ -170,7 +171,7 @@ def main() -> None:
     parser.add_argument("data", help="digits, mnist, fashion-mnist, ..., wine, breast-cancer")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--recipe", default="tell", choices=["tell", "distil", "paper"])
-    parser.add_argument("--start", default=None, choices=["graph", "k-means++", "random"])
+    parser.add_argument("--start", default=None, choices=list(STARTS))
     parser.add_argument("--encoder", default="auto")
     parser.add_argument("--augment", default=None, help="as DeepTELL takes it, e.g. crop,flip")
     parser.add_argument("--views", default=None, choices=list(VIEWS), help="instead of the default")

@@ -217,8 +217,8 @@ Start = Annotated[
     str | None,
     typer.Option(
         "--start",
-        metavar="graph|k-means++|random",
-        help="With --deep: where the paper's objective begins.",
+        metavar="graph|contrastive|k-means++|random",
+        help="With --deep: where the paper's objective begins; contrastive is for photographs.",
         rich_help_panel=_MODEL,
         show_default="graph",
     ),
