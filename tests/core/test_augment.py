@@ -102,18 +102,36 @@ def test_half_of_the_images_are_mirrored() -> None:
 
 def test_light_by_hand() -> None:
     x = torch.tensor([0.2, 0.4]).reshape(1, 1, 1, 2)
-    factor = 1 + 0.5 * float(2 * torch.rand(3, 1, 1, 1, 1, generator=seeded())[0] - 1)
+    factor = 1 + 0.5 * float(2 * torch.rand(5, 1, 1, 1, 1, generator=seeded())[0] - 1)
     bright = Jitter(brightness=0.5, contrast=0, saturation=0)(x, seeded())
     torch.testing.assert_close(bright, x * factor)
     colour = torch.tensor([0.9, 0.1, 0.2]).reshape(1, 3, 1, 1)
-    still = Jitter(0, 0, 0)(colour, seeded())
+    still = Jitter(0, 0, 0, hue=0, grey=0)(colour, seeded())
     torch.testing.assert_close(still, colour)
-    moved = Jitter(0, 0, saturation=0.9)(colour, seeded())
+    moved = Jitter(0, 0, saturation=0.9, hue=0, grey=0)(colour, seeded())
     assert moved.mean().item() == pytest.approx(0.4, abs=1e-5)  # only how far from grey
 
 
+def test_hue_turns_colours_about_grey_and_some_images_lose_them() -> None:
+    torch.manual_seed(0)
+    x = 0.3 + 0.4 * torch.rand(500, 3, 2, 2)
+    turned = Jitter(0, 0, 0, hue=0.25, grey=0)(x, seeded())
+    torch.testing.assert_close(turned.mean(1), x.mean(1))  # as bright as before
+    before, after = (images - images.mean(1, keepdim=True) for images in (x, turned))
+    inside = ((turned > 0) & (turned < 1)).all(1)  # the others were cut off
+    torch.testing.assert_close(before.norm(dim=1)[inside], after.norm(dim=1)[inside])
+    cosine = torch.cosine_similarity(before, after, dim=1)
+    angle = torch.acos(cosine.clamp(-1, 1))[inside] / (2 * torch.pi)
+    assert 0.2 < float(angle.max()) <= 0.25 + 1e-3  # parts of a full turn
+    faded = Jitter(0, 0, 0, hue=0, grey=0.2)(x, seeded())
+    grey = (faded - faded.mean(1, keepdim=True)).abs().amax((1, 2, 3)) < 1e-6
+    assert 70 < int(grey.sum()) < 130
+    torch.testing.assert_close(faded[~grey], x[~grey])
+
+
 @pytest.mark.parametrize(
-    "make", [lambda: Crop(0.0), lambda: Elastic(-1.0), lambda: Elastic(cells=1)]
+    "make",
+    [lambda: Crop(0.0), lambda: Elastic(-1.0), lambda: Elastic(cells=1), lambda: Jitter(grey=2)],
 )
 def test_bad_amounts_are_named(make) -> None:
     with pytest.raises(ParameterError, match="must be"):

@@ -159,12 +159,19 @@ class Flip:
 
 
 class Jitter:
-    """Change brightness, contrast and, of colour images, saturation; values stay in [0, 1].
+    """Change brightness, contrast and, of colour images, colours; values stay in [0, 1].
+
+    Pieces of one photograph share their colours. Unless these change, they alone tell whose pieces
+    they are, and nothing else is learned (SimCLR, whose amounts these are).
 
     Parameters
     ----------
     brightness, contrast, saturation : float
         Factors are uniform in 1 ± this, one of each for every image.
+    hue : float
+        Colours turn about the grey axis by an angle that is uniform in ± this part of a full turn.
+    grey : float
+        Share of the images that lose their colour.
 
     Examples
     --------
@@ -174,27 +181,41 @@ class Jitter:
     """
 
     def __init__(
-        self, brightness: float = 0.4, contrast: float = 0.4, saturation: float = 0.4
+        self,
+        brightness: float = 0.4,
+        contrast: float = 0.4,
+        saturation: float = 0.4,
+        hue: float = 0.1,
+        grey: float = 0.2,
     ) -> None:
+        _check(0 <= grey <= 1, "grey", "from 0 to 1", grey)
         self.brightness = brightness
         self.contrast = contrast
         self.saturation = saturation
+        self.hue = hue
+        self.grey = grey
 
     def __repr__(self) -> str:
         return (
             f"Jitter(brightness={self.brightness}, contrast={self.contrast}, "
-            f"saturation={self.saturation})"
+            f"saturation={self.saturation}, hue={self.hue}, grey={self.grey})"
         )
 
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Return the images (b, c, h, w) in other light."""
-        uniform = 2 * torch.rand(3, len(x), 1, 1, 1, generator=generator, device=x.device) - 1
+        uniform = 2 * torch.rand(5, len(x), 1, 1, 1, generator=generator, device=x.device) - 1
+        uniform = uniform.to(x.dtype)
         x = x * (1 + self.brightness * uniform[0])
         mean = x.mean((1, 2, 3), keepdim=True)
-        x = torch.lerp(mean, x, (1 + self.contrast * uniform[1]).to(x.dtype))
+        x = torch.lerp(mean, x, 1 + self.contrast * uniform[1])
         if x.shape[1] == 3:
-            grey = x.mean(1, keepdim=True).expand_as(x)
-            x = torch.lerp(grey, x, (1 + self.saturation * uniform[2]).to(x.dtype))
+            grey = x.mean(1, keepdim=True)
+            colour = (x - grey) * (1 + self.saturation * uniform[2])
+            # About the grey axis (1, 1, 1) / √3: a turn by θ of what is at right angles to it.
+            angle = 2 * math.pi * self.hue * uniform[3]
+            across = (colour.roll(1, 1) - colour.roll(-1, 1)) / math.sqrt(3)
+            colour = colour * angle.cos() + across * angle.sin()
+            x = grey + colour * (uniform[4] >= 2 * self.grey - 1)
         return x.clamp(0, 1)
 
 
