@@ -150,16 +150,19 @@ def test_all_columns_of_table_4_are_filled_from_one_training_of_iic(tmp_path: Pa
 
 
 def test_results_and_page_say_what_was_trained_in_bfloat16(tmp_path: Path) -> None:
-    words = ["table4", "table6", "--out", tmp_path, "--precision", "bfloat16"]
-    words += ["--only", "mnist/adam/", "--only", "mnist/kmeans-iic/", "--only", "mnist/kmeans-raw/"]
+    words = ["table4", "table5", "table6", "--out", tmp_path, "--precision", "bfloat16"]
+    named = ("adam", "kmeans-cnn", "kmeans-iic", "kmeans-raw")
+    words += [f"--only=mnist/{name}/" for name in named]
     done = tell(*words, "--page", tmp_path / "page.md")
     assert done.exit_code == 0, done.output
     lines = map(json.loads, (tmp_path / "smoke" / "mnist.jsonl").read_text().splitlines())
     found = {line["run"]["method"]["name"]: line["facts"]["precision"] for line in lines}
-    assert found == {"adam": "bfloat16", "kmeans-iic": "bfloat16", "kmeans-raw": "float32"}
-    (features,) = (tmp_path / "smoke" / "features").glob("*.npz")
-    assert features.stem.endswith("-bfloat16")  # a run in float32 trains its own
-    assert re.search(r"^2 runs on .* trained with products in bfloat16\.$",
+    assert found.pop("kmeans-raw") == "float32"
+    assert found == dict.fromkeys(["adam", "kmeans-cnn", "kmeans-iic"], "bfloat16")
+    features = [file.stem for file in (tmp_path / "smoke" / "features").glob("*-seed-*.npz")]
+    # A run in float32 trains its own.
+    assert sum(name.endswith("-bfloat16") for name in features) == 2, features
+    assert re.search(r"^3 runs on .* trained with products in bfloat16\.$",
                      (tmp_path / "page.md").read_text(), re.MULTILINE)  # fmt: skip
 
 

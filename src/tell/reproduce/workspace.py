@@ -57,7 +57,7 @@ class Workspace:
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
     given : file with features X (n, d) and classes y (n,), instead of IIC's in table 4
     visible : whether training shows a progress bar
-    precision : of the products in the training of DeepTELL and of IIC
+    precision : of the products in the training of DeepTELL, of IIC and of the CNN's features
     """
 
     folder: Path
@@ -119,13 +119,21 @@ class Workspace:
             checkpoint.unlink(missing_ok=True)
             return z.numpy()
         recorder = Recorder(x, pixels.y, pixels.n_clusters, snapshots=snapshots)
-        z = convolutional_features(x, epochs, run.seed, recorder, checkpoint, visible=self.visible)
+        z = convolutional_features(
+            x,
+            epochs,
+            run.seed,
+            recorder,
+            checkpoint,
+            precision=self.precision,
+            visible=self.visible,
+        )
         checkpoint.unlink(missing_ok=True)
         return z.numpy()
 
     def precision_of(self, run: Run) -> str:
         """Of the products in the training behind a run: the others' is always float32."""
-        chosen = run.method.estimator == "deep-tell" or run.method.features == "iic"
+        chosen = run.method.estimator == "deep-tell" or run.method.features in ("iic", "cnn")
         return self.precision if chosen and not self.sees_given(run) else "float32"
 
     def sees_given(self, run: Run) -> bool:
@@ -182,6 +190,7 @@ def convolutional_features(
     recorder: Recorder | None = None,
     checkpoint: Path | None = None,
     *,
+    precision: str = "float32",
     visible: bool = False,
 ) -> Tensor:
     """Train the paper's CNN by reconstruction alone; return the embedding (n, 10) of x.
@@ -204,6 +213,7 @@ def convolutional_features(
             rate=one_cycle_rate,
             hooks=[] if recorder is None else [recorder],
             checkpoint=checkpoint,
+            precision=precision,
             name="cnn features",
             visible=visible,
         ).run()
