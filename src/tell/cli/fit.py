@@ -48,6 +48,7 @@ def command(
     deep: options.Deep = False,
     recipe: options.Recipe = None,
     start: options.Start = None,
+    augment: options.Augment = None,
     jobs: options.Jobs = None,
     checkpoint: options.Checkpoint = None,
     passes: options.Passes = None,
@@ -78,6 +79,7 @@ def command(
       tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
+      tell fit cifar10 -k 10 --deep --start contrastive --augment crop,flip,jitter
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
     from tell.cli.fitting import (
@@ -127,7 +129,13 @@ def command(
         half_life=half_life,
         trim=options.share("--trim", trim),
         memory=memory,
-        only_deep={"recipe": recipe, "start": start, "n_jobs": jobs, "checkpoint": checkpoint},
+        only_deep={
+            "recipe": recipe,
+            "start": start,
+            "augment": augment,
+            "n_jobs": jobs,
+            "checkpoint": checkpoint,
+        },
         seed=seed,
         passes=passes,
         workers=workers,

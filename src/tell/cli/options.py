@@ -223,6 +223,16 @@ Start = Annotated[
         show_default="graph",
     ),
 ]
+Augment = Annotated[
+    str | None,
+    typer.Option(
+        "--augment",
+        metavar="NAMES",
+        help="With --deep: what may happen to an image without changing its cluster: affine, crop, "
+        "elastic, flip, jitter, with commas between.",
+        rich_help_panel=_MODEL,
+    ),
+]
 Jobs = Annotated[
     int | None,
     typer.Option(
