@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
@@ -144,7 +145,7 @@ def test_a_finished_pretraining_is_shared_and_not_repeated(digits, tmp_path):
     assert seconds == [line["seconds"] for line in read_checkpoint(file)[1]["history"]]
     np.testing.assert_array_equal(shared.labels_, alone.labels_)
     mirrored = X.reshape(-1, 8, 8)[:, :, ::-1].reshape(X.shape)  # as many rows, the same sum
-    with pytest.raises(ModelFileError, match="epochs and seed, got another rows"):
+    with pytest.raises(ModelFileError, match="seed and precision, got another rows"):
         DEC(**options, checkpoint=file).fit(mirrored)
     with pytest.raises(ModelFileError, match="epochs and seed, got another batches"):
         DEC(**options, batch_size=16, checkpoint=file).fit(X)
@@ -277,3 +278,19 @@ def test_autoencoder_features_keep_what_clusters_need(digits):
     np.testing.assert_array_equal(features, again)
     assert np.isfinite(features).all()
     assert features.std(axis=0).min() > 0
+
+
+@pytest.mark.parametrize("method", [DEC, VaDE])
+def test_products_in_bfloat16_find_the_same_clusters(method: type, tmp_path: Path) -> None:
+    rows, kind = make_blobs(300, 6, centers=3, cluster_std=0.5, random_state=0)
+    X = (rows - rows.min()) / (rows.max() - rows.min())
+    options = {"hidden": (16,), "embedding_dim": 2, "pretrain_epochs": 8, "epochs": 4}
+    file = tmp_path / "state.safetensors"
+    rounded = method(3, precision="bfloat16", checkpoint=file, random_state=0, **options).fit(X)
+    plain = method(3, random_state=0, **options).fit(X)
+    assert accuracy(kind, rounded.labels_) > accuracy(kind, plain.labels_) - 0.02
+    assert rounded.history_[0]["total"] != plain.history_[0]["total"]
+    with pytest.raises(ModelFileError, match="got another precision"):
+        method(3, checkpoint=file, random_state=0, **options).fit(X)
+    with pytest.raises(ParameterError, match="precision"):
+        method(3, precision="float8").fit(X)

@@ -85,6 +85,8 @@ class DEC(DeepClusterer):
     checkpoint : path, optional
         File that keeps the state of the pre-training: an interrupted one goes on from there, and a
         finished one is not repeated. Methods that see the same rows with the same seed share it.
+    precision : {"float32", "bfloat16"}
+        Of the networks' products while they learn: see `tell.core.precision`.
     verbose : int
         1 shows progress.
 
@@ -116,6 +118,7 @@ class DEC(DeepClusterer):
             epochs=self.epochs,
             rate=LEARNING_RATE,
             hooks=[StopWhenSettled()],  # once fewer than 0.1 % of the labels change
+            precision=self.precision,
             visible=self.verbose > 0,
         ).history
         q = student_assignment(embed(objective.encoder, batches), objective.cluster_centers)

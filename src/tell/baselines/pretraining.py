@@ -21,6 +21,7 @@ from tell.core.batches import Batches
 from tell.core.checkpoint import read_checkpoint
 from tell.core.loop import Hook, Loop, Record
 from tell.core.objective import Objective, Reconstruction
+from tell.core.precision import check_precision
 from tell.core.schedule import Rate, constant_rate, one_cycle_rate
 from tell.exceptions import ConvergenceWarning, ModelFileError
 
@@ -136,6 +137,7 @@ def pretrained(
     epochs: int,
     *,
     checkpoint: Path | None = None,
+    precision: str = "float32",
     visible: bool = False,
 ) -> Pretrained:
     """Train a fully connected autoencoder to rebuild its input; its embedding is unrestricted.
@@ -158,6 +160,7 @@ def pretrained(
         "network": [*hidden, embedding_dim],
         "epochs": epochs,
         "seed": batches.seed,
+        "precision": precision,
     }
     kept = _kept_facts(facts, checkpoint)
     rate = float(kept.get("rate", PRETRAINING_RATE))
@@ -176,6 +179,7 @@ def pretrained(
             name="pre-train",
             checkpoint=checkpoint,
             facts={**facts, "rate": rate},
+            precision=precision,
             visible=visible,
         )
         collapsed = loop.stopped == COLLAPSED
@@ -197,11 +201,11 @@ def _kept_facts(facts: dict[str, Any], checkpoint: Path | None) -> dict[str, Any
     """Read what the checkpoint says of its training, if there is one; refuse that of another."""
     if checkpoint is None or not checkpoint.exists():
         return {}
-    kept = read_checkpoint(checkpoint)[1]
+    kept = {"precision": "float32"} | read_checkpoint(checkpoint)[1]  # earlier files had no other
     if other := [name for name, value in facts.items() if kept.get(name) != value]:
         raise ModelFileError(
-            f"checkpoint {checkpoint} must come from the same rows, batches, network, epochs and "
-            f"seed, got another {', '.join(other)}; delete it or name another file"
+            f"checkpoint {checkpoint} must come from the same rows, batches, network, epochs, "
+            f"seed and precision, got another {', '.join(other)}; delete it or name another file"
         )
     return kept
 
@@ -245,6 +249,7 @@ def autoencoder_features(
     epochs: int = 50,
     random_state: int = 0,
     checkpoint: Path | None = None,
+    precision: str = "float32",
     visible: bool = False,
 ) -> Matrix:
     """Features (n, embedding_dim) of a pre-trained 500-500-2000 autoencoder, for any method.
@@ -259,7 +264,13 @@ def autoencoder_features(
     with torch_seed(seed):
         batches = seeded_batches(autoencoder_rows(X), BATCH_SIZE, seed)
         (encoder, _), _ = pretrained(
-            batches, HIDDEN, embedding_dim, epochs, checkpoint=checkpoint, visible=visible
+            batches,
+            HIDDEN,
+            embedding_dim,
+            epochs,
+            checkpoint=checkpoint,
+            precision=precision,
+            visible=visible,
         )
         return np.asarray(embed(encoder, batches).numpy())
 
@@ -281,6 +292,7 @@ class DeepClusterer(Clusterer):
         batch_size: int = BATCH_SIZE,
         random_state: int | np.random.RandomState | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        precision: str = "float32",
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -291,12 +303,14 @@ class DeepClusterer(Clusterer):
         self.batch_size = batch_size
         self.random_state = random_state
         self.checkpoint = checkpoint
+        self.precision = precision
         self.verbose = verbose
 
     def _cluster(self, X: Matrix, rng: np.random.RandomState) -> Labels:
         for name in ("embedding_dim", "pretrain_epochs", "epochs", "batch_size"):
             value = getattr(self, name)
             require(value >= 1, f"{name} must be at least 1, got {value!r}")
+        check_precision(self.precision, "cpu")
         seed = training_seed(rng)
         with torch_seed(seed):
             batches = seeded_batches(autoencoder_rows(X), self.batch_size, seed)
@@ -314,6 +328,7 @@ class DeepClusterer(Clusterer):
             self.embedding_dim,
             self.pretrain_epochs,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            precision=self.precision,
             visible=self.verbose > 0,
         )
         return autoencoder

@@ -88,7 +88,8 @@ class VaDEObjective(Objective):
     def losses(self, batch: Batch) -> Losses:
         """Return −log p(x|z) and the divergence of q(z, c|x) from the prior."""
         hidden = self.trunk(batch.x)
-        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
+        # Whatever the products' precision: z and its densities need all digits.
+        mean, log_variance = self.mean(hidden).float(), self.log_variance(hidden).float()
         z = mean + torch.randn_like(mean) * (log_variance / 2).exp()
         log_gamma = torch.log_softmax(self.prior.log_joint(z), dim=1)
         gamma = log_gamma.exp()
@@ -96,7 +97,7 @@ class VaDEObjective(Objective):
         log_pi = torch.log_softmax(self.prior.logits, dim=0)
         against_prior = self.prior.cross_entropy(mean, log_variance) + log_gamma - log_pi
         terms = {
-            "reconstruction": self._reconstruction(batch.x, self.decoder(z)),
+            "reconstruction": self._reconstruction(batch.x, self.decoder(z).float()),
             "divergence": (gamma * against_prior).sum(dim=1) - entropy_z,
         }
         return Losses(terms, gamma.argmax(dim=1))
@@ -127,7 +128,7 @@ class VaDE(DeepClusterer):
     hidden, embedding_dim, pretrain_epochs, epochs, batch_size
         As in `DEC`.
     random_state : int, RandomState or None
-    checkpoint, verbose
+    checkpoint, precision, verbose
         As in `DEC`, with which the pre-training can be shared.
 
     Attributes
@@ -164,6 +165,7 @@ class VaDE(DeepClusterer):
             epochs=self.epochs,
             rate=LEARNING_RATE,
             schedule=one_cycle_rate,
+            precision=self.precision,
             visible=self.verbose > 0,
         ).history
         self.loss_ = self.history_[-1]["total"]

@@ -83,8 +83,8 @@ def command(
         Literal["float32", "bfloat16"],
         typer.Option(
             "--precision",
-            help="Of the products in the training of TELL, IIC and the CNN features. bfloat16 is "
-            "faster where the processor computes in it; the results say which.",
+            help="Of the products in the training of networks. bfloat16 is faster where the "
+            "processor computes in it; the results say which.",
         ),
     ] = "float32",
     taken: Annotated[

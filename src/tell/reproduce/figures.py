@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tell.core.precision import PRECISIONS
 from tell.explanations.mapping import project
 from tell.explanations.palette import cluster_colors
 from tell.explanations.plots import plot_centers, plot_history, plot_loss_bound, plot_map
@@ -48,11 +49,13 @@ def figure_file(name: str, scale: Scale, folder: Path) -> Path:
 
 def snapshots_of(run: Run, folder: Path) -> dict[float, Snapshot]:
     """Snapshots of a run, or of the autoencoder whose features it clusters; empty without any."""
-    if run.method.features in ("fcn", "cnn"):
-        file = feature_file(folder, run).with_suffix(".snapshots.npz")
-    else:
-        file = run_file(folder, run, ".snapshots.npz")
-    return read_snapshots(file)
+    if run.method.features not in ("fcn", "cnn"):
+        return read_snapshots(run_file(folder, run, ".snapshots.npz"))
+    learned = [feature_file(folder, run, precision) for precision in PRECISIONS]
+    kept = [file.with_suffix(".snapshots.npz") for file in learned]
+    there = [file for file in kept if file.exists()]
+    newest = max(there, key=lambda file: file.stat().st_mtime, default=kept[0])
+    return read_snapshots(newest)
 
 
 def at_shares(found: dict[float, Snapshot], shares: Sequence[float]) -> dict[float, Snapshot]:

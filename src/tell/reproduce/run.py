@@ -209,8 +209,11 @@ def _shallow(run: Run, n_clusters: int, workspace: Workspace) -> Any:
         return TELL(n_clusters, random_state=run.seed, **method.options)
     model = make(method.estimator, n_clusters, random_state=run.seed, **method.options)
     if isinstance(model, DeepClusterer):
-        file = pretraining_file(workspace.folder, run, model.pretrain_epochs, model.hidden)
-        model.set_params(checkpoint=file, verbose=int(workspace.visible))
+        precision = workspace.precision_of(run)
+        file = pretraining_file(
+            workspace.folder, run, model.pretrain_epochs, model.hidden, precision
+        )
+        model.set_params(checkpoint=file, precision=precision, verbose=int(workspace.visible))
     return model
 
 

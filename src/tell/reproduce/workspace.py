@@ -29,6 +29,7 @@ from tell.reproduce.results import read_arrays, write_arrays
 from tell.reproduce.spec import Run
 
 BATCH = 256
+TRAINED = ("deep-tell", "dec", "vade")  # estimators with networks of their own
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Workspace:
     data_dir : of the data sets, as `tell.data.datasets.load` takes it
     given : file with features X (n, d) and classes y (n,), instead of IIC's in table 4
     visible : whether training shows a progress bar
-    precision : of the products in the training of DeepTELL, of IIC and of the CNN's features
+    precision : of the products in the training of networks
     """
 
     folder: Path
@@ -98,7 +99,10 @@ class Workspace:
                 pixels.X.reshape(len(pixels.X), -1),
                 epochs=epochs,
                 random_state=run.seed,
-                checkpoint=pretraining_file(self.folder, run, epochs),
+                checkpoint=pretraining_file(
+                    self.folder, run, epochs, precision=self.precision_of(run)
+                ),
+                precision=self.precision_of(run),
                 visible=self.visible,
             )
         wanted = run.method.snapshots and run.seed == 0
@@ -132,9 +136,9 @@ class Workspace:
         return z.numpy()
 
     def precision_of(self, run: Run) -> str:
-        """Of the products in the training behind a run: the others' is always float32."""
-        chosen = run.method.estimator == "deep-tell" or run.method.features in ("iic", "cnn")
-        return self.precision if chosen and not self.sees_given(run) else "float32"
+        """Of the products in the training behind a run; without one they are in float32."""
+        trained = run.method.estimator in TRAINED or run.method.features != "raw"
+        return self.precision if trained and not self.sees_given(run) else "float32"
 
     def sees_given(self, run: Run) -> bool:
         """Whether the file of features takes the place of IIC's."""
@@ -166,8 +170,7 @@ def feature_file(folder: Path, run: Run, precision: str = "float32") -> Path:
     """Where the features of a run's network are kept."""
     network = run.method.features
     epochs = run.scale.feature_epochs[network]
-    name = f"{run.data}-{network}-{epochs}-epochs-seed-{feature_seed(run)}"
-    name += "" if precision == "float32" else f"-{precision}"
+    name = f"{run.data}-{network}-{epochs}-epochs-seed-{feature_seed(run)}{_ending(precision)}"
     return folder / run.scale.name / "features" / f"{name}.npz"
 
 
@@ -176,11 +179,21 @@ def feature_seed(run: Run) -> int:
     return 0 if run.method.features == "iic" else run.seed
 
 
-def pretraining_file(folder: Path, run: Run, epochs: int, hidden: Sequence[int] = HIDDEN) -> Path:
+def pretraining_file(
+    folder: Path,
+    run: Run,
+    epochs: int,
+    hidden: Sequence[int] = HIDDEN,
+    precision: str = "float32",
+) -> Path:
     """Where the autoencoder is kept that DEC, VaDE and the methods on FCN features share."""
     layers = "-".join(map(str, hidden))
-    name = f"{run.data}-{layers}-{epochs}-epochs-seed-{run.seed}.safetensors"
+    name = f"{run.data}-{layers}-{epochs}-epochs-seed-{run.seed}{_ending(precision)}.safetensors"
     return folder / run.scale.name / "features" / name
+
+
+def _ending(precision: str) -> str:
+    return "" if precision == "float32" else f"-{precision}"
 
 
 def convolutional_features(
