@@ -147,7 +147,7 @@ def test_a_finished_pretraining_is_shared_and_not_repeated(digits, tmp_path):
     mirrored = X.reshape(-1, 8, 8)[:, :, ::-1].reshape(X.shape)  # as many rows, the same sum
     with pytest.raises(ModelFileError, match="seed and precision, got another rows"):
         DEC(**options, checkpoint=file).fit(mirrored)
-    with pytest.raises(ModelFileError, match="epochs and seed, got another batches"):
+    with pytest.raises(ModelFileError, match="epochs, seed and precision, got another batches"):
         DEC(**options, batch_size=16, checkpoint=file).fit(X)
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ModelFileError, match="must be a file written by tell"):
