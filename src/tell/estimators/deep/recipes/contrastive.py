@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor, nn, optim
 
 from tell.core.autoencoder import UnitLength
-from tell.core.batches import Batches
 from tell.core.contrastive import TEMPERATURE, InstanceDiscrimination
 from tell.core.evaluation import in_blocks
 from tell.core.schedule import one_cycle_rate
@@ -20,13 +19,12 @@ from tell.estimators.deep.recipes.communities import GraphChoice
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.partition import find_graph
 from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
+from tell.estimators.deep.recipes.start import batches_of_pairs
 from tell.exceptions import ParameterError
 
 EPOCHS = 20
 PROJECTED = 128
 LEAST_STEPS = 300  # where few rows would give fewer
-SMALLEST_BATCH = 64
-BATCHES_OF_FEW_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,8 @@ class ContrastiveStart(GraphStart):
     Neighbours by pixels, or by their edges, are of the same kind for digits and clothes, and rarely
     for photographs. Here the encoder first learns to find a moved copy of a row among the copies of
     other rows (SimCLR); neighbours are then near in the features before its last layer. It needs
-    augmentation, which says what may be done to a row.
+    augmentation, which says what may be done to a row. A fit whose `max_time` ends within it knows
+    no clusters.
 
     Parameters
     ----------
@@ -97,19 +96,11 @@ class ContrastiveStart(GraphStart):
         yield from super().stages(task)
 
     def _contrast(self, task: Task) -> Stage:
-        size = min(self.contrast_batch, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
-        batches = Batches(
-            task.x,
-            size,
-            drop_last=True,
-            seed=task.seed,
-            augment=task.augment,
-            share=task.share,
-            partners=torch.arange(len(task.x), device=task.x.device)[:, None],
-        )
+        itself = torch.arange(len(task.x), device=task.x.device)[:, None]
+        batches = batches_of_pairs(task, self.contrast_batch, itself)
         learned = before_last(task.model.encoder)
         task.model.eval()
-        width = learned(task.x[:2]).shape[1]
+        width = in_blocks(learned, task.x[:2]).shape[1]
         # Rows are told apart in a projection, which may forget what the features should keep.
         projection = nn.Linear(width, PROJECTED, device=task.x.device)
         objective = InstanceDiscrimination(

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, optim
 
-from tell.core.batches import Augment, Batches
+from tell.core.batches import Augment
 from tell.core.information import TEMPERATURE, InvariantInformation
 from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS
 from tell.estimators.deep.recipes.partition import Graph, find_graph
 from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
-from tell.estimators.deep.recipes.start import variance
+from tell.estimators.deep.recipes.start import batches_of_pairs, variance
 from tell.exceptions import ParameterError
 
 EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
@@ -29,8 +29,6 @@ EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
 EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
 LEAST_STEPS = 150  # where few rows would give fewer
-BATCHES_OF_FEW_ROWS = 10
-SMALLEST_BATCH = 64
 # Weight of the mutual information: as a multiple of the error of a decoder that knows nothing but
 # the mean row, so that it means the same for every kind of data.
 RELATIVE_WEIGHT = 7.5
@@ -121,16 +119,7 @@ class Views:
         if partners is None:
             return None
         model = task.model
-        size = min(self.batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
-        batches = Batches(
-            task.x,
-            size,
-            drop_last=True,
-            seed=task.seed,
-            augment=task.augment,
-            share=task.share,
-            partners=partners,
-        )
+        batches = batches_of_pairs(task, self.batch_size, partners)
         objective = InvariantInformation(
             model.encoder,
             model.layer,
