@@ -51,13 +51,17 @@ def test_it_is_between_nothing_and_log_k(k: int, seed: int) -> None:
     assert -1e-12 <= value <= math.log(k) + 1e-12
 
 
-@pytest.mark.parametrize("prior", [None, [0.2, 0.5, 0.3]])
-def test_its_gradient_is_that_of_finite_differences(prior: list[float] | None) -> None:
+@pytest.mark.parametrize(
+    ("prior", "balance"), [(None, 1.0), ([0.2, 0.5, 0.3], 1.0), ([0.2, 0.5, 0.3], 5.0)]
+)
+def test_its_gradient_is_that_of_finite_differences(
+    prior: list[float] | None, balance: float
+) -> None:
     expected = None if prior is None else torch.tensor(prior, dtype=torch.float64)
     views = (assignments(6, 3, 0).requires_grad_(), assignments(6, 3, 1).requires_grad_())
 
     def loss(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        return information(first, second, expected).mean()
+        return information(first, second, expected, balance=balance).mean()
 
     assert torch.autograd.gradcheck(loss, views)
 
@@ -87,6 +91,32 @@ def test_with_a_prior_its_sizes_are_the_best_ones() -> None:
     assert value([4, 4], prior) == pytest.approx(by_hand)
     assert value([6, 2], prior) > value([4, 4], prior)
     assert value([6, 2], None) < value([4, 4], None)
+
+
+def test_balance_weighs_the_sizes_by_hand() -> None:
+    first, second = assignments(9, 3, 0), assignments(9, 3, 1)
+    prior = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    size = (first + second).mean(0) / 2
+    divergence = float((size * (size / prior).log()).sum())
+    one, five = (float(information(first, second, prior, balance=b).mean()) for b in (1.0, 5.0))
+    assert five == pytest.approx(one - 4 * divergence)
+
+
+def test_with_balance_uncertain_rows_do_not_share_one_cluster() -> None:
+    # Of eight clusters of 40 rows, seven eighths of the rows get any label in their second view.
+    kind = torch.arange(8).repeat_interleave(40)
+    unsure = torch.arange(320) % 8 != 0
+    any_label = torch.arange(320) // 8 % 8
+    second = torch.where(unsure, any_label[torch.randperm(320)], kind)
+    gathered = torch.where(unsure, 0, kind)  # both views in the first cluster
+    prior = torch.full((8,), 1 / 8, dtype=torch.float64)
+
+    def value(one: torch.Tensor, other: torch.Tensor, balance: float) -> float:
+        a, b = (nn.functional.one_hot(part, 8).double() for part in (one, other))
+        return float(information(a, b, prior, balance=balance).mean())
+
+    assert value(gathered, gathered, 1.0) > value(kind, second, 1.0)
+    assert value(gathered, gathered, 5.0) < value(kind, second, 5.0)
 
 
 # --- the objective ------------------------------------------------------------------------------

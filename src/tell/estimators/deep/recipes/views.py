@@ -28,6 +28,8 @@ EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
 # MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
 EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
+# Moved copies of a photograph disagree more often than neighbours do, and sizes need more weight.
+BALANCE, BALANCE_AUGMENTED = 1.0, 5.0
 LEAST_STEPS = 150  # where few rows would give fewer
 # Weight of the mutual information: as a multiple of the error of a decoder that knows nothing but
 # the mean row, so that it means the same for every kind of data.
@@ -59,6 +61,8 @@ class Views:
     weight : float, optional
         Of the mutual information beside `L_rec`. Default: 7.5 times the mean variance of a pixel
         or column as the networks see it.
+    balance : float, optional
+        Weight of the sizes that clusters are expected to keep. Default: 1, or 5 with augmentation.
     temperature : float
         τ of eq. 7.
     adversarial : bool
@@ -80,6 +84,7 @@ class Views:
     batch_size: int = 512
     learning_rate: float | None = None
     weight: float | None = None
+    balance: float | None = None
     temperature: float = TEMPERATURE
     adversarial: bool = False
     radius: float = RADIUS
@@ -91,7 +96,7 @@ class Views:
             value = getattr(self, option)
             if value is not None and value < least:
                 raise ParameterError(f"{option} of views must be at least {least}, got {value}")
-        for option in ("learning_rate", "weight", "temperature", "radius"):
+        for option in ("learning_rate", "weight", "balance", "temperature", "radius"):
             value = getattr(self, option)
             if value is not None and not value > 0:
                 raise ParameterError(f"{option} of views must be above 0, got {value}")
@@ -120,10 +125,12 @@ class Views:
             return None
         model = task.model
         batches = batches_of_pairs(task, self.batch_size, partners)
+        balance = BALANCE_AUGMENTED if task.augment else BALANCE
         objective = InvariantInformation(
             model.encoder,
             model.layer,
             model.decoder,
+            balance=self.balance or balance,
             temperature=self.temperature,
             radius=self.radii(task),
         )
