@@ -2,7 +2,7 @@
 
     python benchmarks/deep_quality.py mnist --seeds 0 1 2 3 4
     python benchmarks/deep_quality.py mnist --augment affine --seeds 0
-    python benchmarks/deep_quality.py cifar10 --start contrastive --augment crop,flip,jitter
+    python benchmarks/deep_quality.py cifar10 --augment crop,flip,jitter --precision bfloat16
     python benchmarks/deep_quality.py wine --views adversarial   # one kind of view, not the default
     python benchmarks/deep_quality.py mnist-thinned   # ten times as many of digit 0 as of digit 9
 

@@ -163,8 +163,8 @@ def rounded(runs: list[dict[str, Any]]) -> str:
 def start_of(run: dict[str, Any]) -> str:
     """Name where a run began.
 
-    >>> start_of({"recipe": "TellRecipe(epochs=None, start=ContrastiveStart(epochs=None))"})
-    'contrastive'
+    >>> start_of({"recipe": "TellRecipe(epochs=None, start=KMeansStart(epochs=None))"})
+    'kmeans'
     """
     named = re.search(r"start=(\w+)Start\(", run["recipe"])
     return run.get("start") or (named[1].lower() if named else "graph")

@@ -205,23 +205,14 @@ def test_options_of_deep_models_need_a_deep_model(tell: Tell) -> None:
     assert "--start, --jobs must come with --deep" in " ".join(message.split())
 
 
-def test_photographs_may_be_moved_and_begin_by_contrast(tell: Tell, tmp_path: Path) -> None:
-    np.save(tmp_path / "few.npy", load_digits().images[:60])
-    options = ["--deep", "--recipe", "distil", "--start", "contrastive", "--out", "model"]
-    message = tell("fit", "few.npy", "-k", 3, *options).failed()
-    assert "start='contrastive' must come with augmentation" in " ".join(message.split())
-    tell("fit", "few.npy", "-k", 3, *options, "--augment", "crop,flip").worked()
-    model = load(tmp_path / "model")
-    assert model.recipe.start.name == "contrastive"
-    assert model.history_[0]["stage"] == "contrast"
-
-
 def test_a_deep_model_takes_a_recipe_and_a_start(tell: Tell, tmp_path: Path) -> None:
-    np.save(tmp_path / "few.npy", load_digits().data[:60])
+    np.save(tmp_path / "few.npy", load_digits().images[:60])
     options = [
         "--deep",
         "--start",
         "k-means++",
+        "--augment",
+        "affine",
         "--n-init",
         2,
         "--jobs",
@@ -232,5 +223,6 @@ def test_a_deep_model_takes_a_recipe_and_a_start(tell: Tell, tmp_path: Path) -> 
     tell("fit", "few.npy", "-k", 3, *options, "--out", "model").worked()
     model = load(tmp_path / "model")
     assert model.recipe.start.name == "k-means++"
+    assert model.augment == "affine"
     assert len(model.runs_) == 2
     assert not (tmp_path / "state").exists()

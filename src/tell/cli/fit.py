@@ -79,7 +79,7 @@ def command(
       tell fit people.csv -k 5 --drop name --column income:log --column plan:category
       tell fit "logs/*.parquet" -k 50 --geometry euclidean --json > fit.json
       tell fit mnist -k 10 --deep --n-init 4 --jobs 2 --checkpoint unfinished
-      tell fit cifar10 -k 10 --deep --start contrastive --augment crop,flip,jitter
+      tell fit mnist -k 10 --deep --augment affine
       tell fit "rows/*.parquet" -k 100 --workers 8 --address auto
     """
     from tell.cli.fitting import (

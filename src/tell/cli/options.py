@@ -217,8 +217,8 @@ Start = Annotated[
     str | None,
     typer.Option(
         "--start",
-        metavar="graph|contrastive|k-means++|random",
-        help="With --deep: where the paper's objective begins; contrastive is for photographs.",
+        metavar="graph|k-means++|random",
+        help="With --deep: where the paper's objective begins.",
         rich_help_panel=_MODEL,
         show_default="graph",
     ),

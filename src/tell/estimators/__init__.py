@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tell.adapter import KMeansAdapter
     from tell.estimators.deep.estimator import DeepTELL
     from tell.estimators.deep.networks import network_builder
-    from tell.estimators.deep.recipes.contrastive import ContrastiveStart
     from tell.estimators.deep.recipes.distil import DistilRecipe
     from tell.estimators.deep.recipes.given_labels import LabelStart
     from tell.estimators.deep.recipes.graph import GraphStart
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TELL",
-    "ContrastiveStart",
     "DeepTELL",
     "DistilRecipe",
     "GraphStart",
@@ -49,7 +47,6 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "ContrastiveStart": "tell.estimators.deep.recipes.contrastive",
     "DeepTELL": "tell.estimators.deep.estimator",
     "DistilRecipe": "tell.estimators.deep.recipes.distil",
     "GraphStart": "tell.estimators.deep.recipes.graph",

@@ -100,9 +100,8 @@ class DeepTELL(
         `L_rec + λ L_clu` (eq. 15) until the labels settle; "distil" is the start alone,
         labels without TELL; "paper" is the published procedure. Pass an object, such as
         `TellRecipe(...)`, to change the details.
-    start : {"graph", "contrastive", "k-means++", "random"}, array, or start object
-        Instead of the recipe's: where TELL begins; "contrastive" is for photographs and needs
-        `augment`. An array (n,) or (n, n_clusters) holds labels of your own, from 0, -1
+    start : {"graph", "k-means++", "random"}, array (n,) or (n, n_clusters), or start object
+        Instead of the recipe's: where TELL begins. An array holds labels of your own, from 0, -1
         where unknown, or soft assignments.
     embedding_dim : int
         Length p of the embedding of a named encoder.

@@ -28,7 +28,7 @@ class DistilRecipe(Recipe):
         Instead of the start's.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
-    start : "graph", "contrastive", labels (n,) or (n, n_clusters), or such a start object
+    start : "graph", labels (n,) or (n, n_clusters), or GraphStart or LabelStart
     """
 
     epochs: int | None = None
@@ -41,8 +41,8 @@ class DistilRecipe(Recipe):
         start = resolve_start(self.start)
         if not isinstance(start, DistilledStart):
             raise ParameterError(
-                f"start={start.name!r} must be 'graph', 'contrastive' or labels for recipe "
-                "'distil'; pass recipe='tell'"
+                f"start={start.name!r} must be 'graph' or labels for recipe 'distil'; "
+                "pass recipe='tell'"
             )
         object.__setattr__(self, "start", start)
 

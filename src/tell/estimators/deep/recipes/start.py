@@ -37,8 +37,6 @@ class Start(ABC):
     tell_weight: ClassVar[float | None] = None
     # Whether its partition is good enough for two views of a row to be told by it.
     takes_views: ClassVar[bool] = False
-    # Whether its stages find the neighbours, by which views are chosen.
-    learns_neighbours: ClassVar[bool] = False
     # Whether eq. 15 is to keep to its clusters for an epoch, or may still look for others.
     keeps_clusters: ClassVar[bool] = False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tell.estimators.deep.recipes.contrastive import ContrastiveStart
 from tell.estimators.deep.recipes.given_labels import LabelStart
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.kmeans import KMeansStart
@@ -13,7 +12,7 @@ from tell.estimators.deep.recipes.start import RandomStart, Start
 from tell.exceptions import ParameterError
 
 STARTS: dict[str, type[Start]] = {
-    start.name: start for start in (GraphStart, ContrastiveStart, KMeansStart, RandomStart)
+    start.name: start for start in (GraphStart, KMeansStart, RandomStart)
 }
 
 

@@ -51,11 +51,9 @@ class TellRecipe(Recipe):
         k-means++, 100 after random weights; more for few rows, so that there are 450 steps.
     n_init : int
         Runs; the one with the smallest clustering loss is kept.
-    start : {"graph", "contrastive", "k-means++", "random"}, labels, or a start object
-        What comes before: a partition of the neighbour graph, distilled; the same, in features
-        that tell moved copies of rows from those of others; reconstruction and
-        k-means++ on the embedding; nothing, as in the paper; or a partition of your own, labels
-        (n,) or (n, n_clusters).
+    start : {"graph", "k-means++", "random"}, labels (n,) or (n, n_clusters), or a start object
+        What comes before: a partition of the neighbour graph, distilled; reconstruction and
+        k-means++ on the embedding; nothing, as in the paper; or a partition of your own.
     batch_size : int
         Smaller for few rows.
     learning_rate : float
@@ -121,9 +119,7 @@ class TellRecipe(Recipe):
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute what the starts of all runs need, and their views."""
         found: dict[str, Tensor] = self.start.shared(rows)
-        if not isinstance(self.views, Views) or self.start.learns_neighbours:
-            return found
-        return found | self.views.shared(rows, found)
+        return found | self.views.shared(rows, found) if isinstance(self.views, Views) else found
 
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the stages of the start, the views, and TELL."""
