@@ -99,8 +99,9 @@ def test_a_newer_model_keeps_the_numbers(blobs, tmp_path):
     assert np.array_equal(newer.predict(rows), old.predict(rows))
     text = run("fit", blobs, "--like", tmp_path / "old", "-k", "5", "-o", tmp_path / "more")
     assert "cluster 4 was born" in text
-    said = run("fit", blobs, "--like", tmp_path / "old", "--deep", "-o", tmp_path / "x", code=2)
-    assert "leave out --deep" in said
+    deep = ("--deep", "--start", "random", "--augment", "affine")
+    said = run("fit", blobs, "--like", tmp_path / "old", *deep, "-o", tmp_path / "x", code=2)
+    assert "leave out --deep, --start, --augment" in " ".join(said.split())
 
 
 def test_a_table_is_prepared_as_before(tmp_path):

@@ -55,6 +55,7 @@ def test_views_are_the_neighbours_in_the_graph_of_the_start() -> None:
     assert not bool((partners == torch.arange(300)[:, None]).any())
     assert np.mean(TARGET[partners.numpy()] == TARGET[:, None]) > 0.9
     assert kept.loop.batches.augment is None
+    assert kept.loop.objective.balance == 1
 
 
 def test_with_augmentation_both_views_move() -> None:
@@ -64,6 +65,7 @@ def test_with_augmentation_both_views_move() -> None:
     DeepTELL(10, recipe=recipe, **options).fit(IMAGES)
     assert kept.loop is not None
     assert isinstance(kept.loop.batches.augment, Affine)
+    assert kept.loop.objective.balance == 5
     # As often the row itself as one of its neighbours.
     itself, neighbours = kept.loop.batches.partners.split(2, dim=1)
     assert bool((itself == torch.arange(300)[:, None]).all())

@@ -54,7 +54,8 @@ class DECObjective(Objective):
 
     def losses(self, batch: Batch) -> Losses:
         """Return Σ_j p_ij log(p_ij / q_ij) of every row."""
-        q = student_assignment(self.encoder(batch.x), self.cluster_centers)
+        z = self.encoder(batch.x).float()  # whatever the products' precision
+        q = student_assignment(z, self.cluster_centers)
         p = self.targets[batch.row]
         return Losses({"divergence": torch.xlogy(p, p / q).sum(dim=1)}, q.argmax(dim=1))
 

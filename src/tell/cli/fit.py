@@ -100,6 +100,7 @@ def command(
         given: dict[str, object] = {"--deep": deep, "--standardize": standardize}
         given |= {"--geometry": geometry, "--workers": workers, "--column": types}
         given |= {"--columns": columns, "--drop": drop, "--max": most, "--trim": trim}
+        given |= {"--recipe": recipe, "--start": start, "--augment": augment}
         result = fit_like(
             like,
             data,

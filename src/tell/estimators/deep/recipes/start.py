@@ -21,8 +21,6 @@ from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
 
 BATCHES_OF_FEW_ROWS = 30
 SMALLEST_BATCH = 32
-BATCHES_OF_FEW_PAIRS = 10
-SMALLEST_BATCH_OF_PAIRS = 64
 MEASURED_ROWS = 10_000  # for the variance
 
 
@@ -85,23 +83,6 @@ def batches_in_memory(task: Task, batch_size: int) -> Batches:
     size = batch_rows(task, batch_size)
     return Batches(
         task.x, size, drop_last=True, seed=task.seed, augment=task.augment, share=task.share
-    )
-
-
-def batches_of_pairs(task: Task, batch_size: int, partners: Tensor) -> Batches:
-    """Give out the rows in memory, each with one of its partners (n, m), moved where they may be.
-
-    Batches of few rows are not as small as others: a pair is told from the rest of its batch.
-    """
-    size = min(batch_size, max(SMALLEST_BATCH_OF_PAIRS, len(task.x) // BATCHES_OF_FEW_PAIRS))
-    return Batches(
-        task.x,
-        size,
-        drop_last=True,
-        seed=task.seed,
-        augment=task.augment,
-        share=task.share,
-        partners=partners,
     )
 
 

@@ -15,22 +15,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, optim
 
-from tell.core.batches import Augment
+from tell.core.batches import Augment, Batches
 from tell.core.information import TEMPERATURE, InvariantInformation
 from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS
 from tell.estimators.deep.recipes.partition import Graph, find_graph
 from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
-from tell.estimators.deep.recipes.start import batches_of_pairs, variance
+from tell.estimators.deep.recipes.start import variance
 from tell.exceptions import ParameterError
 
 EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
 # MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
 EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
-# Moved copies of a photograph disagree more often than neighbours do, and sizes need more weight.
+# In this longer training rows of photographs that were uncertain gathered in one cluster: weight 1
+# is too little where views often disagree.
 BALANCE, BALANCE_AUGMENTED = 1.0, 5.0
 LEAST_STEPS = 150  # where few rows would give fewer
+BATCHES_OF_FEW_ROWS = 10
+SMALLEST_BATCH = 64
 # Weight of the mutual information: as a multiple of the error of a decoder that knows nothing but
 # the mean row, so that it means the same for every kind of data.
 RELATIVE_WEIGHT = 7.5
@@ -124,7 +127,16 @@ class Views:
         if partners is None:
             return None
         model = task.model
-        batches = batches_of_pairs(task, self.batch_size, partners)
+        size = min(self.batch_size, max(SMALLEST_BATCH, len(task.x) // BATCHES_OF_FEW_ROWS))
+        batches = Batches(
+            task.x,
+            size,
+            drop_last=True,
+            seed=task.seed,
+            augment=task.augment,
+            share=task.share,
+            partners=partners,
+        )
         balance = BALANCE_AUGMENTED if task.augment else BALANCE
         objective = InvariantInformation(
             model.encoder,
