@@ -31,7 +31,7 @@ from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.kmeans import KMeansStart
 from tell.estimators.deep.recipes.paper import PaperRecipe
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.estimators.deep.recipes.tell_recipe import RELATIVE_WEIGHT, Settling, TellRecipe
+from tell.estimators.deep.recipes.tell_recipe import Settling, TellRecipe
 from tell.estimators.deep.recipes.views import Views
 from tell.exceptions import InputError, ModelFileError, ParameterError, UntrustedModelError
 from tell.metrics import accuracy
@@ -200,7 +200,8 @@ def test_the_weight_has_the_units_of_the_reconstruction_error(size: float) -> No
     x = size * torch.tensor([[0.0, 1.0], [2.0, 1.0]])  # variances 1 and 0
     for seed in (0, 7):  # the same for all runs, whose losses are compared
         task = Task(DeepModel(nn.Linear(2, 3), None, ClusterLayer(3, 5)), x, seed)
-        assert TellRecipe()._weight(task) == pytest.approx(RELATIVE_WEIGHT * 5 * size**2 / 2)
+        assert TellRecipe()._weight(task) == pytest.approx(1.5 * 5 * size**2 / 2)
+        assert TellRecipe(start="k-means++")._weight(task) == pytest.approx(0.45 * 5 * size**2 / 2)
         assert TellRecipe(weight=0.3)._weight(task) == 0.3
         assert TellRecipe(start="random")._weight(task) == 0.01
 
@@ -210,7 +211,10 @@ def test_equal_rows_still_leave_a_weight() -> None:
     assert TellRecipe()._weight(Task(model, torch.zeros(9, 4), seed=0)) > 0
 
 
-@pytest.mark.parametrize("options", [{"weight": 0.0}, {"alternation": "never"}, {"start": "grid"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"weight": 0.0}, {"learning_rate": 0.0}, {"alternation": "never"}, {"start": "grid"}],
+)
 def test_bad_options_of_the_recipe_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(options))):
         TellRecipe(**options)

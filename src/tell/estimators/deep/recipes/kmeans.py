@@ -16,7 +16,7 @@ from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.recipe import Stage, Task
 from tell.estimators.deep.recipes.start import Start, batch_rows
 
-RECONSTRUCT_EPOCHS = 10
+RECONSTRUCT_EPOCHS = 40  # k-means on MNIST: 70 percent after 10, 80 after 40
 RECONSTRUCT_STEPS = 1000
 
 
@@ -30,7 +30,7 @@ class KMeansStart(Start):
     Parameters
     ----------
     epochs : int, optional
-        Of reconstruction. Default: 10, or more where few rows would give under 1,000 steps.
+        Of reconstruction. Default: 40, or more where few rows would give under 1,000 steps.
     seedings : int
         Draws of k-means++, of which the one that ends at the smallest clustering loss is kept.
     batch_size : int
@@ -46,6 +46,9 @@ class KMeansStart(Start):
 
     name: ClassVar[str] = "k-means++"
     tell_epochs: ClassVar[int] = 50
+    # Its partition is a rough one: a faster rate and less weight leave more room to mend it.
+    tell_rate: ClassVar[float] = 1e-3
+    tell_relative_weight: ClassVar[float] = 0.45
 
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the stage of reconstruction, if there is a decoder."""

@@ -31,7 +31,13 @@ class Start(ABC):
     name: ClassVar[str]
     # How long eq. 15 then takes, unless the user says it.
     tell_epochs: ClassVar[int] = 4
-    # λ, where it does not follow from the reconstruction that the start has learned.
+    # Adam's rate at the beginning of eq. 15, unless the user says it.
+    tell_rate: ClassVar[float] = 3e-4
+    # λ: how many times the error of a decoder that knows nothing but the mean row is weighed by a
+    # row at squared distance 1 from its centre. By the rows alone, so that `L_clu` of all runs can
+    # be compared.
+    tell_relative_weight: ClassVar[float] = 1.5
+    # λ itself, where it does not follow from the rows.
     tell_weight: ClassVar[float | None] = None
     # Whether its partition is good enough for two views of a row to be told by it.
     takes_views: ClassVar[bool] = False

@@ -22,9 +22,6 @@ from tell.estimators.deep.recipes.starts import resolve_start
 from tell.estimators.deep.recipes.views import AUTO, Views, resolve_views
 from tell.exceptions import ParameterError
 
-# λ: a row at squared distance 1 from its centre weighs 1.5 times the error of a decoder that knows
-# nothing but the mean row. By the rows alone, so that `L_clu` of all runs can be compared.
-RELATIVE_WEIGHT = 1.5
 LEAST_STEPS = 450  # of the descent, where few rows would give fewer
 GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
@@ -56,12 +53,12 @@ class TellRecipe(Recipe):
         k-means++ on the embedding; nothing, as in the paper; or a partition of your own.
     batch_size : int
         Smaller for few rows.
-    learning_rate : float
-        Of Adam at the beginning of eq. 15.
+    learning_rate : float, optional
+        Of Adam at the beginning of eq. 15. Default: 3e-4, or 1e-3 after k-means++.
     weight : float, optional
-        λ, in the means of the authors' program. Default: 1.5 · n_clusters · the mean variance of a
-        pixel or column as the networks see it, so that λ means the same for every kind of data and
-        is the same for all runs; the paper's 0.01 after random weights.
+        λ, in the means of the authors' program. Default: 1.5 (0.45 after k-means++) · n_clusters ·
+        the mean variance of a pixel or column as the networks see it, so that λ means the same for
+        every kind of data and is the same for all runs; the paper's 0.01 after random weights.
     alternation : {"always", "epoch", "batch"}
         Who feels the clustering loss: both in every step, or centres and encoder in turn.
     normalize_gradient : bool
@@ -88,7 +85,7 @@ class TellRecipe(Recipe):
     n_init: int = 1
     start: Any = "graph"
     batch_size: int = 256
-    learning_rate: float = 3e-4
+    learning_rate: float | None = None
     weight: float | None = None
     alternation: str = "always"
     normalize_gradient: bool = True
@@ -104,8 +101,10 @@ class TellRecipe(Recipe):
             raise ParameterError(
                 f"alternation={self.alternation!r} must be one of {allowed}; pass one"
             )
-        if self.weight is not None and not self.weight > 0:
-            raise ParameterError(f"weight must be above 0 or None, got {self.weight}; pass λ > 0")
+        for option in ("weight", "learning_rate"):
+            value = getattr(self, option)
+            if value is not None and not value > 0:
+                raise ParameterError(f"{option} must be above 0 or None, got {value}")
 
     @property
     def minimised(self) -> tuple[str, ...]:
@@ -145,7 +144,8 @@ class TellRecipe(Recipe):
         embedded = task.model.decoder is None
         objective = self._objective(task)
         batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
-        optimizer = optim.Adam(objective.parameters(), lr=self.learning_rate, fused=True)
+        rate = self.learning_rate or self.start.tell_rate
+        optimizer = optim.Adam(objective.parameters(), lr=rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
         def prepare() -> None:
@@ -170,7 +170,8 @@ class TellRecipe(Recipe):
             return self.weight
         if self.start.tell_weight is not None:
             return float(self.start.tell_weight)
-        return RELATIVE_WEIGHT * task.model.layer.n_clusters * variance(task.x) or PAPER_WEIGHT
+        relative = self.start.tell_relative_weight
+        return relative * task.model.layer.n_clusters * variance(task.x) or PAPER_WEIGHT
 
 
 class Settling(Clustering):
