@@ -48,6 +48,7 @@ class KMeansStart(Start):
     tell_epochs: ClassVar[int] = 50
     # Its partition is a rough one: a faster rate and less weight leave more room to mend it.
     tell_rate: ClassVar[float] = 1e-3
+    tell_gentle: ClassVar[float] = 0.03
     tell_relative_weight: ClassVar[float] = 0.45
 
     def stages(self, task: Task) -> Iterator[Stage]:

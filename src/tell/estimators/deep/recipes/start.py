@@ -33,6 +33,8 @@ class Start(ABC):
     tell_epochs: ClassVar[int] = 4
     # Adam's rate at the beginning of eq. 15, unless the user says it.
     tell_rate: ClassVar[float] = 3e-4
+    # Part of that rate at which the labels settle.
+    tell_gentle: ClassVar[float] = 0.1
     # λ: how many times the error of a decoder that knows nothing but the mean row is weighed by a
     # row at squared distance 1 from its centre. By the rows alone, so that `L_clu` of all runs can
     # be compared.

@@ -23,7 +23,6 @@ from tell.estimators.deep.recipes.views import AUTO, Views, resolve_views
 from tell.exceptions import ParameterError
 
 LEAST_STEPS = 450  # of the descent, where few rows would give fewer
-GENTLE = 0.1  # part of the learning rate at which the labels settle
 SETTLED = 0.001  # share of the labels that may still change in an epoch
 PATIENCE = 2  # epochs
 SETTLED_LABELS = "settled"
@@ -33,8 +32,9 @@ SETTLED_LABELS = "settled"
 class TellRecipe(Recipe):
     """A start that finds the basin, views, then `L_rec + λ L_clu` (eq. 15) until labels settle.
 
-    The learning rate falls along a cosine to a tenth and stays there until, in each of two epochs,
-    at most 0.1 % of the rows change their cluster; it does so for at most as many epochs again.
+    The learning rate falls along a cosine to a tenth (three hundredths after k-means++, where it
+    begins higher) and stays there until, in each of two epochs, at most 0.1 % of the rows change
+    their cluster; it does so for at most as many epochs again.
 
     It is minimised as k-means is, by turns: first every row is given to its nearest centre, then
     an epoch of steps pulls it there, centres and networks alike. After "k-means++" and "random",
@@ -159,7 +159,7 @@ class TellRecipe(Recipe):
             batches,
             optimizer,
             2 * descent,
-            PartOf(cosine_to(GENTLE), 0.0, 2.0),
+            PartOf(cosine_to(self.start.tell_gentle), 0.0, 2.0),
             hooks=[StopWhenSettled(after=descent)],
             prepare=prepare,
         )
