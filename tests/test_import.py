@@ -63,11 +63,12 @@ def test_importing_torch_does_not_need_the_estimators() -> None:
 
 
 CONTENTS = """
-    ClusterLayer ClusterModel ClusterOutput ConvergenceWarning DataUnavailableError DeepTELL
-    DistilRecipe DivergedError DriftWarning GrowthWarning InputError MissingDependencyError
-    ModelChangedError ModelFileError NotFittedError PaperRecipe ParameterError Recipe TELL
-    TablePreparation TellError TellRecipe TellWarning UntrustedModelError Views WorkerError
-    __version__ choose evaluate explain explain_change load network_builder open_source report
+    ClusterLayer ClusterModel ClusterOutput CompilerWarning ConvergenceWarning DataUnavailableError
+    DeepTELL DistilRecipe DivergedError DriftWarning GrowthWarning InputError
+    MissingDependencyError ModelChangedError ModelFileError NotFittedError PaperRecipe
+    ParameterError Recipe TELL TablePreparation TellError TellRecipe TellWarning
+    UntrustedModelError Views WorkerError __version__ choose evaluate explain explain_change load
+    network_builder open_source report
 """
 
 

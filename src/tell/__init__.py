@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tell.estimators.deep.recipes.views import Views
     from tell.estimators.how_many import choose
     from tell.exceptions import (
+        CompilerWarning,
         ConvergenceWarning,
         DataUnavailableError,
         DivergedError,
@@ -47,6 +48,7 @@ __all__ = [
     "ClusterLayer",
     "ClusterModel",
     "ClusterOutput",
+    "CompilerWarning",
     "ConvergenceWarning",
     "DataUnavailableError",
     "DeepTELL",

@@ -64,6 +64,10 @@ class ConvergenceWarning(TellWarning):
     """The fit stopped at its limit of iterations before it converged."""
 
 
+class CompilerWarning(TellWarning):
+    """What was to be compiled could not be, and runs as it is."""
+
+
 class DriftWarning(TellWarning):
     """Streamed rows no longer look like the rows the model learned from."""
 

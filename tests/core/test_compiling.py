@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tell.core import compiling
 from tell.core.autoencoder import fully_connected
 from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Loop
 from tell.core.objective import Clustering
 from tell.core.schedule import constant_rate, cosine_rate
+from tell.exceptions import CompilerWarning
 
 # torch's own compiler still imports what torch deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -62,3 +68,44 @@ def test_compiled_steps_equal_plain_ones(idle_centers: str) -> None:
 def test_a_changing_rate_is_not_compiled_into_the_step() -> None:
     loop = trained(compiled=True, rate=cosine_rate)
     assert loop._update == loop.optimizer.step
+
+
+PROGRAM = """
+import torch
+from tell.core.compiling import compiled_losses
+from tell.core.batches import Batch
+from tell.core.layer import ClusterLayer
+from tell.core.objective import Clustering
+
+objective = Clustering(torch.nn.Linear(4, 4), ClusterLayer(4, 2))
+batch = Batch(torch.randn(8, 4), torch.arange(8))
+losses = compiled_losses(objective)
+for _ in range(2):
+    own = objective.losses(batch).terms["clustering"]
+    assert torch.equal(losses(batch).terms["clustering"], own)
+print("went on")
+"""
+
+
+def test_without_a_compiler_it_says_so_once_and_goes_on(tmp_path: Path) -> None:
+    environment = {**os.environ, "CXX": "no-such-compiler", "PATH": "/nowhere"}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path)  # what was compiled before
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.strip() == "went on"
+    assert ended.stderr.count("CompilerWarning: compiled=True needs a compiler") == 1
+
+
+def test_an_error_that_is_not_the_compilers_comes_through() -> None:
+    def fast() -> None:
+        raise RuntimeError("no compiler")
+
+    def plain() -> None:
+        raise KeyError("of the rows")
+
+    with (
+        pytest.warns(CompilerWarning, match="no compiler"),
+        pytest.raises(KeyError, match="of the rows"),
+    ):
+        compiling._or_plain(fast, plain)()

@@ -48,6 +48,17 @@ def test_nested_uses_are_one(library: FakeLibrary) -> None:
     assert library.trims == 1
 
 
+def test_what_the_environment_has_set_is_put_back(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "4096")
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.mmap_max=0x10:glibc.malloc.trim_threshold=x")
+    with kept_memory():
+        pass
+    ended = dict(library.calls[len(memory.KEEP) :])
+    assert ended == {**memory.USUAL, memory.TOP_PAD: 4096, memory.MMAP_MAX: 16}
+
+
 def test_an_error_ends_it_too(library: FakeLibrary) -> None:
     with pytest.raises(KeyError), kept_memory():
         raise KeyError

@@ -33,7 +33,7 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[s
     # Cloned, because safetensors refuses tensors that share memory.
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(facts)
-    data = save(plain, metadata={"facts": text, "checksum": _checksum(plain, text)})
+    data = save(plain, metadata={"facts": text, "checksum": checksum(plain, text)})
     write_whole(path, data)
 
 
@@ -47,7 +47,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             if not isinstance(facts, dict):
                 raise TypeError("facts that are no object")
             # Files of earlier versions have none.
-            if header.get("checksum", None) not in (None, _checksum(tensors, header["facts"])):
+            if header.get("checksum", None) not in (None, checksum(tensors, header["facts"])):
                 raise ValueError("another checksum than it states")
             return tensors, facts
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -57,7 +57,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ) from error
 
 
-def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
+def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
+    """Digest named tensors in main memory, whatever their order, and a text."""
     digest = hashlib.sha256(facts.encode())
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())

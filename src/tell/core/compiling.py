@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.optim import Optimizer
 
 from tell.core.batches import Batch
 from tell.core.objective import Losses, Objective
+from tell.exceptions import CompilerWarning
+
+Result = TypeVar("Result")
 
 
 def compiled_losses(objective: Objective) -> Callable[[Batch], Losses]:
@@ -17,7 +21,7 @@ def compiled_losses(objective: Objective) -> Callable[[Batch], Losses]:
     losses: Callable[[Batch], Losses] = torch.compile(
         objective.losses, options={"fallback_random": True}
     )
-    return losses
+    return _or_plain(losses, objective.losses)
 
 
 def compiled_step(optimizer: Optimizer) -> Callable[[], Any]:
@@ -28,4 +32,31 @@ def compiled_step(optimizer: Optimizer) -> Callable[[], Any]:
     """
     unhooked = getattr(type(optimizer).step, "__wrapped__", type(optimizer).step)
     step = Optimizer.profile_hook_step(torch.compile(unhooked))
-    return lambda: step(optimizer)
+    return _or_plain(lambda: step(optimizer), optimizer.step)
+
+
+def _or_plain(fast: Callable[..., Result], plain: Callable[..., Result]) -> Callable[..., Result]:
+    """Call what was compiled; where that cannot be done, say so and go on without it.
+
+    torch compiles at the first call, and again for rows of another shape.
+    """
+    chosen = fast
+
+    def call(*arguments: Any) -> Result:
+        nonlocal chosen
+        try:
+            return chosen(*arguments)
+        except Exception as error:  # a compiler's may be anything; what is wrong else comes again
+            if chosen is plain:
+                raise
+            reason = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"compiled=True needs a compiler that torch can use, got {type(error).__name__}: "
+                f"{reason}; going on uncompiled",
+                CompilerWarning,
+                stacklevel=2,
+            )
+            chosen = plain
+            return plain(*arguments)
+
+    return call

@@ -39,8 +39,9 @@ class Team:
     @torch.no_grad()
     def same_(self, module: nn.Module) -> None:
         """Give all ranks the parameters and buffers of the first."""
+        home = next(module.parameters()).device  # NCCL sends nothing that lies in main memory
         for tensor in module.state_dict().values():
-            sent = tensor.contiguous()
+            sent = tensor.to(home).contiguous()
             self._dist.broadcast(sent, src=0)
             tensor.data.copy_(sent)  # .data: to the cluster layer this is no foreign weight
 
