@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import tell
 from tell import persistence
 from tell.exceptions import ModelFileError
-from tell.persistence import read_model, write_model
+from tell.persistence import check_place, read_model, write_model
 
 CONFIG = {"options": {"n_clusters": 2}, "text": "größer", "list": [1, 2.5, None]}
 TENSORS = {"a": torch.arange(12.0).view(3, 4), "b": torch.tensor([1, 2]), "c": torch.zeros(0, 5)}
@@ -291,6 +291,19 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("mine")
     with pytest.raises(ModelFileError, match="is a file"):
         write_model(tmp_path / "model", "TELL", CONFIG, TENSORS)
+
+
+def test_a_place_is_tried_and_nothing_is_left(folder: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for place in (folder, tmp_path / "new", tmp_path / "new" / "and" / "deeper"):
+        check_place(place)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_place_where_no_folder_can_be_made() -> None:
+    with pytest.raises(ModelFileError, match="got 'no such file or directory' at /proc; choose"):
+        check_place("/proc/foo/model")
 
 
 def test_what_cannot_be_written_leaves_the_old_model(folder: Path) -> None:

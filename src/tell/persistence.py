@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -349,6 +350,26 @@ def _check_content(found: dict[str, Any], place: Path) -> None:
 
 def _tensors_name(checksum: str) -> str:
     return f"tensors-{checksum[:16]}.safetensors"
+
+
+def check_place(folder: str | os.PathLike[str]) -> None:
+    """Refuse, before hours of work and not after them, a folder that no model can be written to.
+
+    What is there decides: the folder, or the nearest one above it. Nothing is left behind.
+    """
+    place = Path(folder)
+    _check_replaceable(place)
+    above = (p for p in (place, *place.parents) if p.exists() or p.is_symlink())
+    nearest = next(above, place)
+    try:
+        with TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ModelFileError(
+            f"{place} must be a folder that can be written, got {reason!r} at {nearest}; choose "
+            "another folder for the model"
+        ) from error
 
 
 def _check_replaceable(place: Path) -> None:

@@ -125,6 +125,22 @@ def test_a_folder_with_other_things_is_never_written_to(tell: Tell, tmp_path: Pa
     assert contents(tmp_path / "thesis") == {"chapter.txt": b"years of work"}
 
 
+@pytest.mark.parametrize("out", ["file", "file/model", "file/a/b", "gone", "work", "hidden"])
+def test_a_place_that_cannot_be_written_is_told_before_the_work(
+    tell: Tell, tmp_path: Path, out: str, flower_model: Path
+) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "gone").symlink_to("nowhere")
+    flower_model.rename(tmp_path / "work")
+    (tmp_path / "work" / "notes.txt").write_text("x")
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / ".notes").write_text("x")
+    before = contents(tmp_path)
+    line = tell("fit", "nowhere.csv", "-k", 3, "--out", out, "--force").failed()
+    assert line.startswith(f"tell: {out} ")  # and not that there are no rows
+    assert contents(tmp_path) == before
+
+
 def test_the_seed_decides(tell: Tell, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", load_digits().data[:300])
     for name in ("one", "two"):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     data: options.Data,
     clusters: options.ClustersOrAuto = None,
     most: options.MaxClusters = None,
@@ -95,12 +96,9 @@ def command(
 
     check_free(folder, replace=force)
     if like is not None:
-        from tell.cli.refitting import fit_like
+        from tell.cli.refitting import check_takes_over, fit_like
 
-        given: dict[str, object] = {"--deep": deep, "--standardize": standardize}
-        given |= {"--geometry": geometry, "--workers": workers, "--column": types}
-        given |= {"--columns": columns, "--drop": drop, "--max": most, "--trim": trim}
-        given |= {"--recipe": recipe, "--start": start, "--augment": augment}
+        check_takes_over(context)
         result = fit_like(
             like,
             data,
@@ -109,7 +107,6 @@ def command(
             label=label,
             seed=seed,
             memory=memory,
-            given=given,
         )
         print_json(result) if json else print_fit(result)
         return
@@ -165,14 +162,11 @@ def command(
 def check_free(folder: Path, *, replace: bool) -> None:
     """Say before the work, not after it, that the folder cannot be written."""
     from tell.exceptions import InputError
+    from tell.persistence import check_place
 
-    if folder.is_file():
-        raise InputError(f"{folder} is a file; choose a folder with --out")
-    if (folder / "model.json").is_file():
-        if not replace:
-            raise InputError(f"{folder} holds a model; pass --force to replace it, or use --out")
-    elif folder.is_dir() and any(not child.name.startswith(".") for child in folder.iterdir()):
-        raise InputError(f"{folder} holds other files; choose a new folder with --out")
+    if (folder / "model.json").is_file() and not replace:
+        raise InputError(f"{folder} holds a model; pass --force to replace it, or use --out")
+    check_place(folder)
 
 
 def _members(model: Any) -> Table | None:

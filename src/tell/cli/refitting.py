@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tell.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from typer import Context
+
+# What an earlier model leaves open; every other option of `tell fit` would do nothing.
+OPEN = {"data", "like", "clusters", "label", "seed", "memory", "folder", "force", "json", "quiet"}
+
+
+def check_takes_over(context: Context) -> None:
+    """Refuse options that say what the earlier model says."""
+    named = []
+    for option in context.command.params:
+        name = str(option.name)
+        source = context.get_parameter_source(name)
+        if name not in OPEN and source is not None and source.name == "COMMANDLINE":
+            off = context.params[name] is False  # --no-prepare
+            named.append((option.secondary_opts if off else option.opts)[0])
+    if named:
+        raise ParameterError(
+            f"--like takes over how rows are read, prepared, compared and fitted; leave out "
+            f"{', '.join(named)}"
+        )
 
 
 def fit_like(
@@ -18,7 +39,6 @@ def fit_like(
     label: str | None,
     seed: int,
     memory: str,
-    given: Mapping[str, object],
 ) -> dict[str, Any]:
     """Fit as the earlier model was fitted, starting from it; all that came out, as data."""
     from sklearn.base import clone
@@ -28,11 +48,6 @@ def fit_like(
     from tell.explanations.ancestry import in_words
     from tell.runtime.model_rows import kept, open_like
 
-    if named := [name for name, value in given.items() if value]:
-        raise ParameterError(
-            f"--like takes over how rows are read, prepared and compared; leave out "
-            f"{', '.join(named)}"
-        )
     old = load(earlier)
     if not isinstance(old, TELL):
         raise ParameterError(
