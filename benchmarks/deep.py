@@ -21,6 +21,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,6 +30,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from recording import record
+from tell.core import loop as loops
 from tell.core.autoencoder import build_autoencoder
 from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
@@ -188,6 +190,12 @@ def run_compiled(turn: Connection, network: str, threads: int) -> None:
     _run_ours(turn, network, threads, compiled=True)
 
 
+def run_given_back(turn: Connection, network: str, threads: int) -> None:
+    """Train as `run_eager` does, but leave memory to the allocator: what `core/memory.py` gains."""
+    loops.kept_memory = nullcontext
+    _run_ours(turn, network, threads)
+
+
 def run_bfloat16(turn: Connection, network: str, threads: int) -> None:
     """Train as `DeepTELL(10, encoder=network, recipe="paper", precision="bfloat16")` does."""
     _run_ours(turn, network, threads, precision="bfloat16")
@@ -207,6 +215,7 @@ def _run_ours(turn: Connection, network: str, threads: int, **options: Any) -> N
 SIDES = {
     "plain": run_plain,
     "eager": run_eager,
+    "given-back": run_given_back,
     "bfloat16": run_bfloat16,
     "compiled": run_compiled,
 }
@@ -258,7 +267,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=STEPS_PER_EPOCH // STEPS_PER_TURN)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     ours = [side for side in SIDES if side != "plain"]
-    parser.add_argument("--ours", nargs="+", default=["eager", "bfloat16"], choices=ours)
+    parser.add_argument(
+        "--ours", nargs="+", default=["eager", "given-back", "bfloat16"], choices=ours
+    )
     options = parser.parse_args()
     settings = {**vars(options), "batch": BATCH, "wait_policy": os.environ.get("OMP_WAIT_POLICY")}
     began, results = time.perf_counter(), {}

@@ -145,8 +145,8 @@ def reproduced(target: str) -> list[list[dict[str, Any]]]:
     cells = []
     for column in spec.columns:
         runs = spec.cell(spec.rows[-1], column, scale)
-        name = column.data if len(spec.columns) == 1 else f"{column.data}, {column.label}"
         options = runs[0].method.options
+        name = f"{column.data}, {options['encoder'].upper()}"
         facts = {"data": name, "recipe": options["recipe"], "start": options.get("start", "graph")}
         cells.append([{**vars(result), **facts} for result in finished(REPRODUCTION, runs)])
     return [cell for cell in cells if cell]
@@ -209,8 +209,7 @@ def deep() -> list[str]:
         *table([*header, "median ACC", "lowest ACC", "minutes a run"], rows),
         "",
         "`tell` is the default recipe. Minutes are upper limits: other work ran beside the "
-        "training. The runs with augmentation were made when the sizes of clusters had the weight "
-        "1 in the views (`Views(balance=1)`); it is 5 now.",
+        "training.",
     ]
 
 
@@ -226,7 +225,11 @@ def epochs() -> list[str]:
     if found is None:
         return []
     settings = found["settings"]
-    named = {"eager": "`DeepTELL`", "bfloat16": "with products in bfloat16"}
+    named = {
+        "eager": "`DeepTELL`",
+        "given-back": "without keeping freed memory",
+        "bfloat16": "with products in bfloat16",
+    }
     rows = [
         [
             name.split("-")[0].upper(),
@@ -588,7 +591,7 @@ def arrays(count: int) -> list[list[str]]:
 def mnist() -> list[list[str]]:
     """Return what learned features are worth on MNIST, the run chosen by the clustering loss."""
     found = read("baselines_mnist")
-    runs = [run for runs in reproduced("s1") for run in runs]
+    runs = [run for runs in reproduced("table5") for run in runs if run["data"] == "mnist, CNN"]
     if found is None or not runs:
         return []
     ours = min(runs, key=lambda run: run["loss"])["scores"]["acc"]

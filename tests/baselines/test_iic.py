@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from tell.baselines.iic import Iic, Windows, backbone, iic_features, middle
 from tell.baselines.pretraining import train
 from tell.core.batches import Batch, Batches
 from tell.core.information import information
+from tell.exceptions import ModelFileError
 
 DIGITS = load_digits()
 IMAGES = torch.from_numpy(DIGITS.images / 16).float()[:, None]
@@ -59,13 +61,33 @@ def test_heads_learn_to_say_the_same_of_both_views() -> None:
 
 
 def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
-    some = IMAGES[:64]
-    whole = iic_features(some, 3, epochs=2, seed=1, width=2)
+    some, options = IMAGES[:64], {"epochs": 2, "seed": 1, "width": 2}
+    whole = iic_features(some, 3, **options)
     file = tmp_path / "iic.safetensors"
-    kept = iic_features(some, 3, epochs=2, seed=1, width=2, checkpoint=file)
-    assert file.exists()
-    again = iic_features(
-        some, 3, epochs=2, seed=5, width=2, checkpoint=file
-    )  # nothing is left to do
+    kept = iic_features(some, 3, **options, checkpoint=file)
+    written = file.stat().st_mtime_ns
+    again = iic_features(some, 3, **options, checkpoint=file)
+    assert file.stat().st_mtime_ns == written  # nothing was left to do
     assert torch.equal(whole, kept)
     assert torch.equal(kept, again)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"x": IMAGES[1:65]}, "rows"),
+        ({"n_clusters": 2}, "network"),
+        ({"width": 4}, "network"),
+        ({"epochs": 3}, "epochs"),
+        ({"seed": 5}, "seed"),
+        ({"precision": "bfloat16"}, "precision"),
+    ],
+)
+def test_the_state_of_another_training_is_refused(
+    change: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"x": IMAGES[:64], "n_clusters": 3, "epochs": 1, "seed": 1}
+    options |= {"width": 2, "checkpoint": tmp_path / "iic.safetensors"}
+    iic_features(**options)
+    with pytest.raises(ModelFileError, match=f"precision, got another {name};"):
+        iic_features(**options | change)

@@ -484,6 +484,29 @@ def test_learning_on_with_the_encoder_is_seeded_and_leaves_the_callers_state() -
     np.testing.assert_array_equal(*found)
 
 
+def test_learning_on_from_the_rows_of_the_fit_makes_nothing_worse() -> None:
+    """What the fit has minimised is minimised further: another λ has another minimum."""
+    images = load_digits().images[:600]
+    model = DeepTELL(10, random_state=0).fit(images)
+    labels, before = model.labels_, -model.score(images)
+    for _ in range(5):
+        model.partial_fit(images, encoder=True)
+    assert -model.score(images) < before
+    assert (model.predict(images) != labels).mean() < 0.01
+
+
+@pytest.mark.parametrize(("n_clusters", "embedding_dim"), [(3, 10), (10, 10), (5, 7), (8, 33)])
+def test_a_row_is_judged_alike_wherever_it_stands(
+    n_clusters: int, embedding_dim: int, threads: int
+) -> None:
+    model = DeepTELL(n_clusters, embedding_dim=embedding_dim, recipe=QUICK, random_state=0)
+    model.fit(IMAGES)
+    rows = load_digits().images
+    order = np.random.default_rng(0).permutation(len(rows))
+    for method in (model.predict_proba, model.transform, model.embed, model.predict):
+        np.testing.assert_array_equal(method(rows)[order], method(rows[order]))
+
+
 def test_centres_move_as_far_with_any_length_of_the_weight() -> None:
     """Adam's steps are as long as the rate, so that the layer's must know its weight's length."""
     moved = []
@@ -492,7 +515,7 @@ def test_centres_move_as_far_with_any_length_of_the_weight() -> None:
         layer = ClusterLayer(3, 2, alpha=alpha)
         model = DeepModel(nn.Linear(3, 3), None, layer)
         x = torch.randn(64, 3, generator=torch.Generator().manual_seed(1))
-        moved.append(one_pass(model, x, encoder=True, seed=0)["movement"])
+        moved.append(one_pass(model, x, encoder=True, seed=0, weight=0.1)["movement"])
     assert moved[0] == pytest.approx(moved[1], rel=0.05)
 
 

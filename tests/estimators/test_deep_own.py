@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
+from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.tell_recipe import TellRecipe
-from tell.exceptions import ParameterError
+from tell.exceptions import ParameterError, TellWarning
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120] / 16
@@ -268,6 +270,44 @@ def test_networks_that_do_not_fit_are_named(options, message: str) -> None:
 
 
 # --- sizes -------------------------------------------------------------------------------------
+
+
+class Stop(Hook):
+    def on_epoch_end(self, loop: Loop, record: dict[str, object]) -> None:
+        raise KeyboardInterrupt
+
+
+def network(seed: int) -> nn.Sequential:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Linear(16, 5))
+
+
+def test_an_interrupted_fit_says_where_its_network_came_with_other_weights(tmp_path: Path) -> None:
+    options = {"recipe": QUICK, "random_state": 0}
+    whole = DeepTELL(3, encoder=network(0), **options).fit(IMAGES)
+    options["checkpoint"] = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        DeepTELL(3, encoder=network(0), hooks=[Stop()], **options).fit(IMAGES)
+    normed = network(0)
+    normed[2].running_mean[3] += 1  # no parameter, but learned as well
+    kept = tmp_path / "kept"
+    for other in (network(1), normed):
+        shutil.copytree(options["checkpoint"], kept)
+        with pytest.warns(TellWarning, match="began with other weights"):
+            DeepTELL(3, encoder=other, **{**options, "checkpoint": kept}).fit(IMAGES)
+    resumed = DeepTELL(3, encoder=network(0), **options).fit(IMAGES)
+    np.testing.assert_array_equal(resumed.cluster_centers_, whole.cluster_centers_)
+
+
+def test_a_fit_of_lazy_layers_goes_on(tmp_path: Path) -> None:
+    def model() -> DeepTELL:
+        own = nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
+        return DeepTELL(3, encoder=own, recipe=QUICK, random_state=0, checkpoint=tmp_path / "run")
+
+    with pytest.raises(KeyboardInterrupt):
+        model().set_params(hooks=[Stop()]).fit(IMAGES)
+    assert len(model().fit(IMAGES).labels_) == len(IMAGES)
 
 
 def test_sizes_count_all_rows_of_a_stream(tmp_path: Path) -> None:

@@ -129,16 +129,29 @@ def test_every_recipe_takes_a_source(recipe: Any, path: Path) -> None:
     assert all(N - 256 < rows <= N for rows in seen.rows.values())
 
 
+# The random_state of the first and of the second fit; a generator has gone on meanwhile.
+SEEDS: dict[str, Callable[[int], Any]] = {
+    "number": lambda fit: 0,
+    "generator": lambda fit: np.random.RandomState(fit),
+    "none": lambda fit: None,
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS)
 def test_an_interrupted_training_goes_on_in_the_file(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: Callable[[int], Any], path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    drawn = iter(range(9))
+    if seed(0) is None:  # a new one each time, of which the first is told here
+        monkeypatch.setattr("tell.estimators.deep.estimator.draw_seed", lambda _: next(drawn))
     options: dict[str, Any] = {**SMALL, "epochs": 1}
-    whole = DeepTELL(K, **options).fit(path)
+    whole = DeepTELL(K, **options | {"random_state": seed(0)}).fit(path)
+    drawn = iter(range(9))
     options |= {"checkpoint": tmp_path / "state"}
     monkeypatch.setattr("tell.estimators.deep.training.CHECKPOINT_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        DeepTELL(K, hooks=[RowsSeen(end=30)], **options).fit(path)
-    model = DeepTELL(K, **options).fit(path)
+        DeepTELL(K, hooks=[RowsSeen(end=30)], **options | {"random_state": seed(0)}).fit(path)
+    model = DeepTELL(K, **options | {"random_state": seed(1)}).fit(path)
     assert np.array_equal(model.cluster_centers_, whole.cluster_centers_)
     assert np.array_equal(model.labels_, whole.labels_)
 

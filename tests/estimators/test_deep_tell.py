@@ -109,6 +109,27 @@ def test_eq_15_does_not_cost_the_partition(settled: DeepTELL) -> None:
     assert not any("relabelled" in line for line in alone.history_)
 
 
+@pytest.mark.parametrize("start", ["graph", "k-means++"])
+@pytest.mark.parametrize("alternation", ["always", "epoch"])
+def test_a_table_settles_too(start: str, alternation: str) -> None:
+    recipe = TellRecipe(start=start, alternation=alternation)
+    model = DeepTELL(3, recipe=recipe, random_state=0).fit(WINE.data)
+    assert model.runs_[0]["settled"]
+    lines = last_stage(model)
+    assert np.mean([line["total"] for line in lines[-5:]]) < lines[0]["total"]
+    z = model.embed(WINE.data)
+    for label, center in enumerate(model.cluster_centers_):
+        mean = z[model.labels_ == label].mean(axis=0)
+        assert mean @ center / np.linalg.norm(mean) > 0.99
+
+
+def test_what_does_not_settle_ends_at_its_cap_and_says_so() -> None:
+    recipe = TellRecipe(epochs=2, start=QUICK_START, views=None, learning_rate=0.1)
+    model = DeepTELL(10, recipe=recipe, random_state=0).fit(IMAGES)
+    assert len(last_stage(model)) == 2 * 2
+    assert not model.runs_[0]["settled"]
+
+
 # --- by turns: labels, then an epoch of steps -----------------------------------------------------
 
 
@@ -213,11 +234,37 @@ def test_equal_rows_still_leave_a_weight() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"weight": 0.0}, {"learning_rate": 0.0}, {"alternation": "never"}, {"start": "grid"}],
+    [
+        {"weight": 0.0},
+        {"learning_rate": 0.0},
+        {"alternation": "never"},
+        {"start": "grid"},
+        {"epochs": 0},
+        {"n_init": 0},
+        {"batch_size": 0},
+    ],
 )
 def test_bad_options_of_the_recipe_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(options))):
         TellRecipe(**options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        (PaperRecipe, "epochs"),
+        (DistilRecipe, "n_init"),
+        (Views, "epochs"),
+        (GraphStart, "epochs"),
+        (GraphStart, "neighbours"),
+        (GraphStart, "layout_epochs"),
+        (KMeansStart, "epochs"),
+        (KMeansStart, "seedings"),
+    ],
+)
+def test_counts_of_nothing_are_named(kind: Any, option: str) -> None:
+    with pytest.raises(ParameterError, match=f"{option} of .* must be at least 1, got 0"):
+        kind(**{option: 0})
 
 
 # --- starts -------------------------------------------------------------------------------------
@@ -248,7 +295,7 @@ def test_k_means_seedings_are_judged_by_the_loss() -> None:
         model = DeepModel(nn.Linear(64, 8), None, ClusterLayer(8, 10))
         KMeansStart(seedings=seedings).place_centers(Task(model, x, seed=3))
         losses.append(float(model.assign(model.embed(x)).loss.mean()))
-    assert losses[1] <= losses[0]
+    assert losses[1] < losses[0]
 
 
 def test_labels_of_the_user_are_learned_and_named_alike() -> None:

@@ -37,14 +37,6 @@ def test_neighbours_are_scikit_learns(block: int, monkeypatch: pytest.MonkeyPatc
     torch.testing.assert_close(again, found.distance, rtol=1e-2, atol=1e-2)
 
 
-def test_a_row_is_as_near_as_its_nearest_version() -> None:
-    x = torch.tensor([[0.0], [10.0], [3.0]])
-    moved = torch.tensor([[0.0], [1.0], [3.0]])  # row 1 may also be at 1
-    found = nearest_neighbours(x, 1, [moved])
-    assert found.row.flatten().tolist() == [1, 2, 1]
-    assert found.distance.flatten().tolist() == [1.0, 7.0, 2.0]
-
-
 @pytest.mark.parametrize("block", [1 << 27, 5000])
 def test_carrying_is_a_vote_of_the_neighbours(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "SCORES_PER_BLOCK", block)

@@ -75,6 +75,34 @@ def test_with_augmentation_both_views_move() -> None:
     assert kept.loop.batches.partners.flatten().tolist() == list(range(300))
 
 
+@pytest.mark.parametrize(("views", "moved"), [(Views(epochs=1), False), (None, True)])
+def test_the_start_learns_from_rows_as_they_are_where_views_follow(
+    views: Views | None, moved: bool
+) -> None:
+    kept = {name: Kept(name) for name in ("distil", "refine", "tell")}
+    recipe = TellRecipe(epochs=1, start=START, views=views)
+    model = DeepTELL(10, recipe=recipe, augment="affine", random_state=0)
+    model.set_params(hooks=list(kept.values())).fit(IMAGES)
+    is_moved = {
+        name: hook.loop is not None and hook.loop.batches.augment is not None
+        for name, hook in kept.items()
+    }
+    assert is_moved == {"distil": moved, "refine": moved, "tell": True}
+
+
+def test_before_the_views_augmentation_changes_nothing() -> None:
+    recipe = TellRecipe(epochs=1, start=START, views=Views(epochs=1))
+    fits = [
+        DeepTELL(10, recipe=recipe, augment=augment, random_state=0).fit(IMAGES).history_
+        for augment in (None, "affine")
+    ]
+    still, moved = (
+        [line | {"seconds": 0} for line in lines if line["stage"] in ("distil", "refine")]
+        for lines in fits
+    )
+    assert still == moved  # the same graph, the same partition, the same steps
+
+
 def test_they_raise_the_mutual_information_and_pull_rows_to_their_centres() -> None:
     start = GraphStart()
     fits = [
@@ -100,6 +128,16 @@ def test_uneven_groups_keep_their_sizes() -> None:
     assert kept.loop is not None
     prior: Any = kept.loop.objective.prior
     assert sorted(prior.tolist()) == pytest.approx([51 / 1454, 101 / 1454, 301 / 1454, 1001 / 1454])
+
+
+def test_uneven_groups_that_overlap_are_not_made_even() -> None:
+    """Equal sizes as the prior end at 55 percent here, below the start's 57."""
+    X, y = make_blobs([1000, 200, 50], n_features=2, cluster_std=1.5, random_state=3)
+    start = DeepTELL(3, recipe="distil", random_state=0).fit(X)
+    recipe = TellRecipe(views=Views(epochs=30))
+    model = DeepTELL(3, recipe=recipe, random_state=0).fit(X)
+    assert accuracy(y, model.labels_) > accuracy(y, start.labels_) - 0.01
+    assert model.cluster_sizes_.max() > start.cluster_sizes_.max()
 
 
 @pytest.mark.parametrize(
@@ -193,3 +231,10 @@ def test_the_options_are_kept_in_a_model_folder(tmp_path: Path) -> None:
 def test_bad_views_are_named(views: Any) -> None:
     with pytest.raises(ParameterError, match="views"):
         TellRecipe(views=views)
+
+
+@pytest.mark.parametrize("views", [Views(neighbours=9), Views(adversarial=True)])
+def test_views_need_a_graph_with_as_many_neighbours(views: Views) -> None:
+    with pytest.raises(ParameterError, match=r"start=GraphStart\(neighbours=(9|10)\)"):
+        TellRecipe(start=GraphStart(neighbours=8), views=views)
+    TellRecipe(start=GraphStart(neighbours=10), views=views)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor, nn
 
-from tell.baselines.pretraining import torch_seed, train
+from tell.baselines.pretraining import facts_of, kept_facts, torch_seed, train
 from tell.core.augment import Jitter
 from tell.core.autoencoder import channels_last_
 from tell.core.batches import Batch, Batches
@@ -143,7 +143,7 @@ def iic_features(
 ) -> Tensor:
     """Train IIC on images (n, c, h, w) in [0, 1]; return their features (n, 30 · n_clusters).
 
-    A training that was interrupted goes on from `checkpoint`.
+    A training that was interrupted goes on from `checkpoint`; that of another one is refused.
 
     >>> iic_features(torch.rand(8, 1, 8, 8), 2, epochs=1, seed=0, width=2).shape
     torch.Size([8, 60])
@@ -154,6 +154,8 @@ def iic_features(
         objective = Iic(backbone(x.shape[1], width), wide, n_clusters)
         channels_last_(objective)
         batches = Batches(x, BATCH, seed=seed, augment=Windows())
+        facts = facts_of(batches, [width, n_clusters], epochs, precision)
+        kept_facts(facts, checkpoint)
         train(
             objective,
             batches,
@@ -162,6 +164,7 @@ def iic_features(
             schedule=one_cycle_rate,
             name="iic features",
             checkpoint=checkpoint,
+            facts=facts,
             precision=precision,
             visible=visible,
         )

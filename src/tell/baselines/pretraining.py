@@ -154,15 +154,8 @@ def pretrained(
     >>> autoencoder.encoder(torch.rand(3, 5)).shape, len(history)
     (torch.Size([3, 2]), 1)
     """
-    facts = {
-        "rows": hashlib.sha256(batches.stored.numpy().tobytes()).hexdigest(),
-        "batches": batches.batch_size,
-        "network": [*hidden, embedding_dim],
-        "epochs": epochs,
-        "seed": batches.seed,
-        "precision": precision,
-    }
-    kept = _kept_facts(facts, checkpoint)
+    facts = facts_of(batches, [*hidden, embedding_dim], epochs, precision)
+    kept = kept_facts(facts, checkpoint)
     rate = float(kept.get("rate", PRETRAINING_RATE))
     while True:
         encoder, decoder = perceptron(batches.stored.shape[1:], embedding_dim, hidden)
@@ -197,8 +190,22 @@ def pretrained(
         rate /= 2
 
 
-def _kept_facts(facts: dict[str, Any], checkpoint: Path | None) -> dict[str, Any]:
-    """Read what the checkpoint says of its training, if there is one; refuse that of another."""
+def facts_of(
+    batches: Batches, network: Sequence[int], epochs: int, precision: str
+) -> dict[str, Any]:
+    """What decides a training, for its checkpoint; a network by its sizes."""
+    return {
+        "rows": hashlib.sha256(batches.stored.numpy().tobytes()).hexdigest(),
+        "batches": batches.batch_size,
+        "network": [*network],
+        "epochs": epochs,
+        "seed": batches.seed,
+        "precision": precision,
+    }
+
+
+def kept_facts(facts: dict[str, Any], checkpoint: Path | None) -> dict[str, Any]:
+    """Read what a checkpoint says of its training, if there is one; refuse that of another."""
     if checkpoint is None or not checkpoint.exists():
         return {}
     kept = {"precision": "float32"} | read_checkpoint(checkpoint)[1]  # earlier files had no other

@@ -123,12 +123,12 @@ class DeepTELL(
         Folder for the state of an unfinished fit, be it killed or stopped by `max_time`. `fit`
         with the same options and rows goes on from there, to the very model of an uninterrupted
         run, and clears the folder at the end. `max_time`, `hooks`, `n_jobs` and `verbose` may
-        change.
+        change. If a network of your own comes with other weights, a warning says so.
     hooks : sequence of `tell.core.loop.Hook`
         Called at the start and the end of every epoch and after every step.
     compiled : bool
         Compile the networks and the optimiser: may pay for long trainings of the fully connected
-        network, and needs a C++ compiler.
+        network, and needs a C++ compiler; without one a warning says so and nothing is compiled.
     precision : {"float32", "bfloat16"}, default="float32"
         Of the products in training. "bfloat16" rounds what the networks multiply to three digits
         and leaves weights, losses and cluster layer as they are: faster on graphics cards and on
@@ -263,7 +263,8 @@ class DeepTELL(
     def _fit(self, X: Any) -> None:
         recipe = self._recipe()
         source = open_images(self, X, reset=True)
-        first = draw_seed(self.random_state)
+        control = self._control()
+        first = control.first_seed(draw_seed(self.random_state))
         sample = read_sample(source, self._most_rows(source), first)
         if not sample.complete:
             thin(sample, first)
@@ -274,17 +275,11 @@ class DeepTELL(
         x = scale.apply(rows.reshape(-1, *network_shape(source.row_shape))).to(self.device)
         sample_is_all = sample.complete
         sample.X = rows = None  # a file's rows were read for this alone
-        control = Control(
-            folder=None if self.checkpoint is None else Path(self.checkpoint),
-            deadline=None if self.max_time is None else time.monotonic() + self.max_time,
-            hooks=self.hooks,
-            compiled=self.compiled,
-            precision=self.precision,
-            visible=self.verbose > 0,
-        )
-        seeds = [first + run for run in range(recipe.n_init)]
+        if self.max_time is not None:
+            control.deadline = time.monotonic() + self.max_time
         options = {**self.get_params(deep=False), "recipe": recipe}
         del options["start"]  # which is in the recipe
+        seeds = [first + run for run in range(recipe.n_init)]
         seeds = control.agree(options, x, seeds)
         plan = self._plan(recipe, x)
         shared = find_shared(plan, x, seeds[0], control)
@@ -416,7 +411,8 @@ class DeepTELL(
             x = self._tensor(X)
             model = copy.deepcopy(self._model())
             number = self.stream_[-1].get("batch", len(self.stream_) - 1) + 1 if self.stream_ else 0
-            record = one_pass(model, x, encoder=encoder, seed=number)
+            weight = self._recipe().weight_of(self.history_)
+            record = one_pass(model, x, encoder=encoder, seed=number, weight=weight)
             labels = _labels(model.assign(model.embed(x)))
             self._set_model(model, labels, self.cluster_sizes_ + _sizes(model, labels))
             self.stream_ = [*self.stream_[1 - STREAM_HISTORY :], {**record, "batch": number}]
@@ -453,6 +449,15 @@ class DeepTELL(
                 f"recipe={self.recipe!r}; pass recipe='tell'"
             )
         return replace(recipe, **given)
+
+    def _control(self) -> Control:
+        return Control(
+            folder=None if self.checkpoint is None else Path(self.checkpoint),
+            hooks=self.hooks,
+            compiled=self.compiled,
+            precision=self.precision,
+            visible=self.verbose > 0,
+        )
 
     def _count(self, recipe: Recipe, shared: Mapping[str, Tensor], seed: int) -> int:
         """How many clusters there shall be; counted in the graph, if nobody says."""

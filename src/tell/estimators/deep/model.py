@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from tell.core.assignment import wide
 from tell.core.evaluation import EVALUATION_ROWS, in_blocks, one_thread
 from tell.core.layer import ClusterLayer
 from tell.exceptions import ParameterError
@@ -46,9 +48,11 @@ class DeepModel(nn.Module):
     @torch.no_grad()
     def assign(self, z: Tensor) -> Assigned:
         """Assign embedded rows (n, p)."""
+        # The last bits of a product in float32 depend on where in a block a row stands.
+        layer = copy.deepcopy(self.layer).to(wide(self.layer.weight).dtype)
         with one_thread():
-            outs = [self.layer(part) for part in z.split(EVALUATION_ROWS)]
+            outs = [layer(wide(part)) for part in z.split(EVALUATION_ROWS)]
         labels, loss, scores = (
             torch.cat([getattr(out, name) for out in outs]) for name in Assigned._fields
         )
-        return Assigned(labels, loss, scores)
+        return Assigned(labels, loss.to(z.dtype), scores.to(z.dtype))

@@ -19,7 +19,9 @@ CENTER_RATE = 0.1
 NETWORK_RATE = 1e-4
 
 
-def one_pass(model: DeepModel, x: Tensor, *, encoder: bool, seed: int) -> dict[str, Any]:
+def one_pass(
+    model: DeepModel, x: Tensor, *, encoder: bool, seed: int, weight: float
+) -> dict[str, Any]:
     """Show the rows to the model once; return what happened.
 
     Parameters
@@ -30,9 +32,13 @@ def one_pass(model: DeepModel, x: Tensor, *, encoder: bool, seed: int) -> dict[s
         Let the networks learn too, not the centres alone.
     seed : int
         Of the order of the rows and of what the networks draw.
+    weight : float
+        λ of eq. 15, where the networks learn.
     """
     if encoder and len(x) > 1:  # a single row has no batch statistics
-        objective = Clustering(model.encoder, model.layer, model.decoder, alternation=Always())
+        objective = Clustering(
+            model.encoder, model.layer, model.decoder, alternation=Always(), weight=weight
+        )
         networks = [p for name, p in objective.named_parameters() if not name.startswith("layer.")]
         # Adam's steps do not know how long the layer's weight is.
         rates: list[dict[str, Any]] = [

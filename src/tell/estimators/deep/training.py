@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from tell.core.assignment import wide
 from tell.core.checkpoint import (
+    checksum,
     random_tensors,
     read_checkpoint,
     restore_random,
@@ -29,12 +33,15 @@ from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
 from tell.core.team import Team
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.exceptions import ModelFileError, ParameterError
+from tell.exceptions import ModelFileError, ParameterError, TellWarning
 from tell.schema import TEXT, check, list_of, record, whole
 
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
-_PLAN = record({"fingerprint": TEXT, "seeds": list_of(whole(0, 1 << 33))})
+_PLAN = record(
+    {"fingerprint": TEXT, "seeds": list_of(whole(0, 1 << 33)), "networks": TEXT},
+    may_lack={"networks"},  # in checkpoints of earlier versions
+)
 HARMLESS = {"checkpoint", "hooks", "max_time", "n_jobs", "verbose"}
 
 
@@ -53,7 +60,7 @@ class Trained:
     @property
     def loss(self) -> float:
         """Mean clustering loss of all rows, by which runs are compared."""
-        return float(self.assigned.loss.double().mean())
+        return float(wide(self.assigned.loss).mean())
 
 
 @dataclass
@@ -77,29 +84,54 @@ class Control:
         """Name a file of the checkpoint folder."""
         return None if self.folder is None else self.folder / f"{name}.safetensors"
 
+    def first_seed(self, drawn: int) -> int:
+        """Return the first seed of the interrupted fit in the folder, or else the one drawn.
+
+        The sample of a file larger than memory comes from it, so it is asked for before there are
+        rows to compare.
+        """
+        kept = self._plan()
+        return int(kept["seeds"][0]) if kept and kept["seeds"] else drawn
+
     def agree(self, options: dict[str, Any], x: Tensor, seeds: list[int]) -> list[int]:
         """Return the seeds of the interrupted run in the folder; note down those of a new one."""
-        plan = self.file("plan")
-        if plan is None:
+        file = self.file("plan")
+        if file is None:
             return seeds
         decisive = {name: _described(options[name]) for name in sorted(options.keys() - HARMLESS)}
         digest = hashlib.sha256(repr(decisive).encode())
         digest.update(x.contiguous().cpu().numpy().data)
-        facts = {"fingerprint": digest.hexdigest(), "seeds": seeds}
-        if not plan.exists():
-            write_checkpoint(plan, {}, facts)
+        networks = " ".join(_weights(o) for o in options.values() if isinstance(o, nn.Module))
+        facts = {"fingerprint": digest.hexdigest(), "seeds": seeds, "networks": networks}
+        kept = self._plan()
+        if kept is None:
+            write_checkpoint(file, {}, facts)
             return seeds
-        earlier = read_checkpoint(plan)[1]
-        try:
-            check(earlier, _PLAN, f"checkpoint {plan}")
-        except ValueError as error:
-            raise ModelFileError(f"{error}; delete the folder to start anew") from None
-        if earlier["fingerprint"] != facts["fingerprint"]:
+        if kept["fingerprint"] != facts["fingerprint"]:
             raise ParameterError(
                 f"checkpoint={self.folder} must belong to this run, got the state of a run with "
                 "other settings or other rows; pass another folder or delete it"
             )
-        return [int(seed) for seed in earlier["seeds"]]
+        if kept.get("networks", networks) != networks:
+            warnings.warn(
+                f"checkpoint={self.folder} began with other weights of the network: what was "
+                "trained there goes on; to begin with these pass another folder or delete it",
+                TellWarning,
+                stacklevel=2,
+            )
+        return [int(seed) for seed in kept["seeds"]]
+
+    def _plan(self) -> dict[str, Any] | None:
+        """Read what was noted down of the fit in the folder, if there is one."""
+        file = self.file("plan")
+        if file is None or not file.exists():
+            return None
+        kept = read_checkpoint(file)[1]
+        try:
+            check(kept, _PLAN, f"checkpoint {file}")
+        except ValueError as error:
+            raise ModelFileError(f"{error}; delete the folder to start anew") from None
+        return kept
 
     def shared(self, find: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Return what all runs need, from the folder if an interrupted fit has found it."""
@@ -173,6 +205,17 @@ def _described(option: object) -> str:
     name: str | None = getattr(option, "__qualname__", None)
     # A callable object, or a function inside of something, may show no more than its address.
     return name or re.sub(r" at 0x[0-9a-fA-F]+", "", repr(option))
+
+
+def _weights(network: nn.Module) -> str:
+    """Digest what a network has learned before, which it does not show."""
+    return checksum(
+        {
+            name: value.detach().cpu()
+            for name, value in network.state_dict().items()
+            if not is_lazy(value)  # which has yet to be drawn
+        }
+    )
 
 
 def remaining(deadline: float | None) -> bool:

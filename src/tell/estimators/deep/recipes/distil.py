@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from tell.estimators.deep.recipes.distillation import DistilledStart
-from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Recipe, Stage, Task, check_counts
 from tell.estimators.deep.recipes.starts import resolve_start
 from tell.exceptions import ParameterError
 
@@ -38,6 +38,7 @@ class DistilRecipe(Recipe):
     name: ClassVar[str] = "distil"
 
     def __post_init__(self) -> None:
+        check_counts(self, "epochs", "n_init")
         start = resolve_start(self.start)
         if not isinstance(start, DistilledStart):
             raise ParameterError(

@@ -23,7 +23,7 @@ from tell.core.layer import ClusterLayer
 from tell.core.objective import Losses, Objective, squared_error
 from tell.core.schedule import PartOf, one_cycle_rate
 from tell.estimators.deep.model import DeepModel
-from tell.estimators.deep.recipes.recipe import Stage, Task
+from tell.estimators.deep.recipes.recipe import Stage, Task, check_counts
 from tell.estimators.deep.recipes.start import Start, batches_in_memory
 
 DISTIL_EPOCHS = 1
@@ -139,6 +139,10 @@ class DistilledStart(Start):
 
     takes_views: ClassVar[bool] = True
     keeps_clusters: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_counts(self, "epochs", "batch_size")
+        check_counts(self, "distil_steps", least=0)
 
     @abstractmethod
     def partition(self, task: Task) -> Tensor:

@@ -41,6 +41,7 @@ class LabelStart(DistilledStart):
     name: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         labels = np.asarray(self.labels)
         if labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb" or not labels.size:
             raise ParameterError(

@@ -11,12 +11,13 @@ from torch import Tensor
 from tell.estimators.deep.recipes.communities import GraphChoice
 from tell.estimators.deep.recipes.distillation import DistilledStart
 from tell.estimators.deep.recipes.partition import (
+    GRAPH_ROWS,
     Graph,
     count_clusters,
     find_graph,
     find_partition,
 )
-from tell.estimators.deep.recipes.recipe import AllRows, Task
+from tell.estimators.deep.recipes.recipe import AllRows, Task, check_counts
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class GraphStart(DistilledStart):
     Parameters
     ----------
     epochs : int, optional
-        Over all rows, after the distillation. Default: 3, or 6 with augmentation.
+        Over all rows, after the distillation. Default: 3, or 6 where it learns from moved rows.
     batch_size : int
         Smaller for few rows.
     learning_rate : float
@@ -52,11 +53,15 @@ class GraphStart(DistilledStart):
     30
     """
 
-    graph_rows: int = 100_000
+    graph_rows: int = GRAPH_ROWS
     neighbours: int = 15
     layout_epochs: int = 100
 
     name: ClassVar[str] = "graph"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self, "graph_rows", "neighbours", "layout_epochs")
 
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Search the nearest neighbours."""
@@ -66,7 +71,6 @@ class GraphStart(DistilledStart):
             rows=self.graph_rows,
             neighbours=self.neighbours,
             seed=rows.seed,
-            augment=rows.augment,
             visible=rows.visible,
         )
         return graph._asdict()

@@ -13,7 +13,7 @@ from tell.core.assignment import DenseRows
 from tell.core.engine import fit_centers
 from tell.core.objective import Reconstruction
 from tell.core.schedule import cosine_rate
-from tell.estimators.deep.recipes.recipe import Stage, Task
+from tell.estimators.deep.recipes.recipe import Stage, Task, check_counts
 from tell.estimators.deep.recipes.start import Start, batch_rows
 
 RECONSTRUCT_EPOCHS = 40  # k-means on MNIST: 70 percent after 10, 80 after 40
@@ -50,6 +50,9 @@ class KMeansStart(Start):
     tell_rate: ClassVar[float] = 1e-3
     tell_gentle: ClassVar[float] = 0.03
     tell_relative_weight: ClassVar[float] = 0.45
+
+    def __post_init__(self) -> None:
+        check_counts(self, "epochs", "seedings", "batch_size")
 
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the stage of reconstruction, if there is a decoder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,7 +25,6 @@ class Neighbours(NamedTuple):
 def nearest_neighbours(
     x: Tensor,
     k: int,
-    versions: Sequence[Tensor] = (),
     report: Callable[[float], None] = lambda done: None,
 ) -> Neighbours:
     """Find the k nearest other rows of every row of x (n, d), exactly.
@@ -34,9 +33,6 @@ def nearest_neighbours(
     ----------
     x : Tensor (n, d)
     k : int
-    versions : sequence of Tensor (n, d)
-        The same rows after some change that should not matter: a row is as near as the nearest of
-        its versions.
     report : callable (done)
         Told the share of the rows that is done.
 
@@ -46,16 +42,12 @@ def nearest_neighbours(
     >>> found.row.flatten().tolist(), found.distance.flatten().tolist()
     ([1, 0, 1], [1.0, 1.0, 4.0])
     """
-    n, center = len(x), x.mean(0)  # float32 distances would drown in a common offset
-    all_versions = [version - center for version in (x, *versions)]
-    all_squares = [version.square().sum(1) for version in all_versions]
-    x, squares = all_versions[0], all_squares[0]
+    n, x = len(x), x - x.mean(0)  # float32 distances would drown in a common offset
+    squares = x.square().sum(1)
     rows, distances = [], []
     for start in range(0, n, block := max(1, SCORES_PER_BLOCK // n)):
         part = x[start : start + block]
         scores = _scores(part, x, squares)
-        for version, lengths in zip(all_versions[1:], all_squares[1:], strict=True):
-            torch.minimum(scores, _scores(part, version, lengths), out=scores)
         own = torch.arange(len(part), device=x.device)
         scores[own, own + start] = torch.inf
         nearest = scores.topk(k, largest=False)

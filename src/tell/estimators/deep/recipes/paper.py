@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +10,10 @@ from torch import nn, optim
 
 from tell.core.batches import Batches
 from tell.core.layer import ClusterLayer
+from tell.core.loop import Record
 from tell.core.objective import PAPER_WEIGHT, Clustering, Objective, Reconstruction
 from tell.core.schedule import ALTERNATIONS, Alternation, Always
-from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
+from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task, check_counts
 from tell.exceptions import ParameterError
 
 
@@ -63,6 +64,7 @@ class PaperRecipe(Recipe):
     table_network: ClassVar[str] = "fcn"
 
     def __post_init__(self) -> None:
+        check_counts(self, "epochs", "n_init", "batch_size")
         choices = {
             "optimizer": ("adadelta", "adam"),
             "alternation": tuple(ALTERNATIONS),
@@ -79,6 +81,10 @@ class PaperRecipe(Recipe):
     def minimised(self) -> tuple[str, ...]:
         """Eq. 15, or with two stages the clustering loss of features that are fixed by then."""
         return ("clustering",) if self.two_stage else ("reconstruction", "clustering")
+
+    def weight_of(self, history: Sequence[Record]) -> float:
+        """λ as it was given."""
+        return self.weight
 
     def layer(self, embedding_dim: int, n_clusters: int) -> ClusterLayer:
         """Build the layer at the scale that the optimiser needs."""

@@ -21,7 +21,7 @@ from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from tell.core.assignment import DenseRows
-from tell.core.batches import Augment, seeded_generator
+from tell.core.batches import seeded_generator
 from tell.core.engine import fit_centers
 from tell.estimators.deep.recipes.communities import GraphChoice, choose_number, too_few
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS, GraphFeatures
@@ -38,6 +38,7 @@ from tell.progress import progress
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
+GRAPH_ROWS = 100_000  # all pairs are compared
 DIMENSIONS = 10
 DENSE_ROWS = 1000  # up to here all eigenvectors at once are faster
 MIXTURE_ROWS = 5000
@@ -45,7 +46,6 @@ MIXTURE_STARTS = 5
 SMALLEST_VARIANCE = 1e-3
 LINKAGES = ("single", "average", "ward")
 FEWEST_ROWS_PER_CLUSTER = 5
-VERSIONS = 8
 
 
 class Graph(NamedTuple):
@@ -64,7 +64,6 @@ def find_graph(
     rows: int,
     neighbours: int,
     seed: int,
-    augment: Augment | None = None,
     visible: bool = False,
 ) -> Graph:
     """Find the nearest neighbours of rows or images.
@@ -78,9 +77,7 @@ def find_graph(
     neighbours : int
         Of every row.
     seed : int
-        Of the choice of rows and of the movements.
-    augment : callable (x, generator) -> moved x, optional
-        Neighbours are then near after such a movement.
+        Of the choice of rows.
     visible : bool
         Show a progress bar.
     """
@@ -93,8 +90,7 @@ def find_graph(
     found = Neighbours(torch.empty(len(chosen), 0, dtype=torch.long), torch.empty(len(chosen), 0))
     with progress("neighbours", 1.0, visible=visible) as bar:
         if not _is_small(chosen, n_clusters):
-            versions = [] if augment is None else list(_moved(raw, features, augment, seed))
-            found = nearest_neighbours(chosen, k, versions, report=bar.update)
+            found = nearest_neighbours(chosen, k, report=bar.update)
     outside = order[rows:].sort().values
     others = [torch.empty(0, k, dtype=torch.int)]
     for start in range(0, len(outside), BLOCK_ROWS):
@@ -155,13 +151,6 @@ def _is_small(chosen: Tensor, n_clusters: int) -> bool:
     """Whether there are too few rows, or too few different ones, for a graph to say anything."""
     few = len(chosen) < FEWEST_ROWS_PER_CLUSTER * n_clusters
     return few or bool((chosen == chosen[0]).all())
-
-
-def _moved(x: Tensor, features: GraphFeatures, augment: Augment, seed: int) -> Iterator[Tensor]:
-    """Give the features (n, f) of the rows after each of several random movements."""
-    for version in range(VERSIONS):
-        generator = seeded_generator(seed, version)
-        yield torch.cat([features(augment(part, generator)) for part in x.split(BLOCK_ROWS)])
 
 
 def neighbour_graph(found: Neighbours) -> sp.csr_array:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from tell.core.batches import Augment, Batches
 from tell.core.layer import ClusterLayer
-from tell.core.loop import Hook
-from tell.core.objective import Objective
+from tell.core.loop import Hook, Record
+from tell.core.objective import PAPER_WEIGHT, Objective
 from tell.core.schedule import Rate, constant_rate
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.streaming import SourceRows, StreamedBatches
+from tell.exceptions import ParameterError
 
 
 @dataclass(frozen=True)
@@ -148,3 +149,16 @@ class Recipe(ABC):
     @abstractmethod
     def stages(self, task: Task) -> Iterator[Stage]:
         """Give the stages; each is built after the one before has been trained."""
+
+    def weight_of(self, history: Sequence[Record]) -> float:
+        """λ of eq. 15 for rows that come after the fit with this history (`partial_fit`)."""
+        return PAPER_WEIGHT
+
+
+def check_counts(options: Any, *names: str, least: int = 1) -> None:
+    """Refuse options of a recipe, a start or views that count less; None leaves one to them."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < least:
+            of = f"{name} of {options.name or type(options).__name__}"
+            raise ParameterError(f"{of} must be at least {least}, got {value}")

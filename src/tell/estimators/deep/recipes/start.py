@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from tell.core.assignment import wide
 from tell.core.batches import Batches, seeded_generator
 from tell.core.layer import unit
 from tell.core.objective import PAPER_WEIGHT
@@ -107,4 +108,4 @@ def variance(x: Tensor) -> float:
     """
     order = torch.randperm(len(x), generator=seeded_generator(0))[:MEASURED_ROWS]
     rows = x[order.to(x.device)].flatten(1)
-    return float(rows.double().var(dim=0, correction=0).mean())
+    return float(wide(rows).var(dim=0, correction=0).mean())

@@ -19,15 +19,15 @@ from tell.core.batches import Augment, Batches
 from tell.core.information import TEMPERATURE, InvariantInformation
 from tell.core.schedule import cosine_rate
 from tell.estimators.deep.recipes.graph_features import BLOCK_ROWS
-from tell.estimators.deep.recipes.partition import Graph, find_graph
-from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task
+from tell.estimators.deep.recipes.partition import GRAPH_ROWS, Graph, find_graph
+from tell.estimators.deep.recipes.recipe import AllRows, Stage, Task, check_counts
 from tell.estimators.deep.recipes.start import variance
 from tell.exceptions import ParameterError
 
 EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
 # MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
-EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 12, 2e-3, 3
+EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 20, 2e-3, 3
 # In this longer training rows of photographs that were uncertain gathered in one cluster: weight 1
 # is too little where views often disagree.
 BALANCE, BALANCE_AUGMENTED = 1.0, 5.0
@@ -53,7 +53,7 @@ class Views:
     Parameters
     ----------
     epochs : int, optional
-        Default: 5, or 12 with augmentation; more where few rows would give under 150 steps.
+        Default: 5, or 20 with augmentation; more where few rows would give under 150 steps.
     neighbours : int, optional
         The second view is one of so many nearest neighbours; 0 leaves moved copies alone. Default:
         5, or 3 with augmentation.
@@ -95,14 +95,25 @@ class Views:
     name: ClassVar[str] = "views"
 
     def __post_init__(self) -> None:
-        for option, least in (("neighbours", 0), ("batch_size", 2)):
-            value = getattr(self, option)
-            if value is not None and value < least:
-                raise ParameterError(f"{option} of views must be at least {least}, got {value}")
+        check_counts(self, "epochs")
+        check_counts(self, "neighbours", least=0)
+        check_counts(self, "batch_size", least=2)
         for option in ("learning_rate", "weight", "balance", "temperature", "radius"):
             value = getattr(self, option)
             if value is not None and not value > 0:
                 raise ParameterError(f"{option} of views must be above 0, got {value}")
+
+    def check_searched(self, neighbours: int) -> None:
+        """Refuse a graph of so many neighbours, if it is too small for these views."""
+        for option, most in (
+            ("neighbours", self.neighbours or 0),
+            ("adversarial", RADIUS_NEIGHBOUR if self.adversarial else 0),
+        ):
+            if most > neighbours:
+                raise ParameterError(
+                    f"{option}={getattr(self, option)} of views needs {most} neighbours in the "
+                    f"start's graph, got {neighbours}; pass start=GraphStart(neighbours={most})"
+                )
 
     def shared(self, rows: AllRows, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Search neighbours, once per fit, if the start has not."""
@@ -113,10 +124,9 @@ class Views:
         graph = find_graph(
             rows.x,
             rows.n_clusters,
-            rows=len(rows.x),
+            rows=GRAPH_ROWS,
             neighbours=nearest,
             seed=rows.seed,
-            augment=rows.augment,
             visible=rows.visible,
         )
         return graph._asdict()
