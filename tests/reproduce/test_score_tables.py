@@ -168,16 +168,20 @@ def test_a_correlation_says_what_it_backs(tmp_path: Path) -> None:
     assert said.endswith("+1.00 (p = 0.00). They do not back the choice by the smallest L_clu.")
 
 
-def test_claims_are_judged_by_medians(tmp_path: Path) -> None:
+def test_claims_are_judged_by_medians_and_by_chance(tmp_path: Path) -> None:
     spec = load_spec("table6")
     fill(tmp_path, spec, "adam", [result(0.9), result(0.2), result(0.8)])
     fill(tmp_path, spec, "adam-free", [result(0.7), result(0.7), result(0.85)])
     fill(tmp_path, spec, "adadelta", [result(0.5)])
     fill(tmp_path, spec, "adadelta-free", [result(0.6)])
-    notes = " ".join(build_table(spec, CPU, tmp_path).findings)
-    assert "helps adam” (MNIST): holds; median ACC 80.00 against 70.00 over 3 and 3 runs" in notes
-    assert "3 and 3 runs (Mann-Whitney p = 0.500)." in notes
-    assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in notes
+    said = " ".join(build_table(spec, CPU, tmp_path).findings)
+    assert "helps adam” (MNIST): is not decided; median ACC 80.00 against 70.00 over 3" in said
+    assert "3 and 3 runs (Mann-Whitney p = 0.500)." in said
+    assert "helps adadelta” (MNIST): does not hold; median ACC 50.00 against 60.00" in said
+    fill(tmp_path, spec, "adam", [result(0.9), result(0.91), result(0.92)])  # all 3 above all 3
+    said = " ".join(build_table(spec, CPU, tmp_path).findings)
+    assert "helps adam” (MNIST): holds; median ACC 91.00 against 70.00 over 3" in said
+    assert "(Mann-Whitney p = 0.0" in said
 
 
 def test_a_tie_is_no_worse_but_does_not_beat(tmp_path: Path) -> None:
