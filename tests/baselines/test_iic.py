@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 from tell.baselines.iic import Iic, Windows, backbone, iic_features, middle
 from tell.baselines.pretraining import train
 from tell.core.batches import Batch, Batches
+from tell.core.checkpoint import read_checkpoint
 from tell.core.information import information
+from tell.core.loop import Loop
 from tell.exceptions import ModelFileError
 
 DIGITS = load_digits()
@@ -60,16 +62,21 @@ def test_heads_learn_to_say_the_same_of_both_views() -> None:
     torch.testing.assert_close(features.sum(1), torch.full((50,), 10.0))  # ten heads
 
 
-def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
-    some, options = IMAGES[:64], {"epochs": 2, "seed": 1, "width": 2}
+def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    some, options = IMAGES[:64], {"epochs": 3, "seed": 1, "width": 2}
     whole = iic_features(some, 3, **options)
     file = tmp_path / "iic.safetensors"
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_overdue", lambda loop: loop.position[0] == 1)
+        cut = iic_features(some, 3, **options, checkpoint=file)
+    assert read_checkpoint(file)[1]["position"]["epoch"] == 1
     kept = iic_features(some, 3, **options, checkpoint=file)
     written = file.stat().st_mtime_ns
     again = iic_features(some, 3, **options, checkpoint=file)
     assert file.stat().st_mtime_ns == written  # nothing was left to do
     assert torch.equal(whole, kept)
     assert torch.equal(kept, again)
+    assert not torch.equal(whole, cut)
 
 
 @pytest.mark.parametrize(

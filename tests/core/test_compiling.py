@@ -94,7 +94,7 @@ def test_without_a_compiler_it_says_so_once_and_goes_on(tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
     )
     assert ended.stdout.strip() == "went on"
-    assert ended.stderr.count("CompilerWarning: compiled=True needs a compiler") == 1
+    assert ended.stderr.count("CompilerWarning: compiled=True needs a step") == 1
 
 
 def test_an_error_that_is_not_the_compilers_comes_through() -> None:
@@ -109,3 +109,11 @@ def test_an_error_that_is_not_the_compilers_comes_through() -> None:
         pytest.raises(KeyError, match="of the rows"),
     ):
         compiling._or_plain(fast, plain)()
+
+
+def test_what_fails_after_a_compiled_step_comes_through_as_it_is() -> None:
+    answers = iter([1])
+    call = compiling._or_plain(lambda: next(answers), lambda: 2)
+    assert call() == 1
+    with pytest.raises(StopIteration):  # as a device that runs out of memory would
+        call()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from tell.core.loop import Hook, Loop
+from tell.core.objective import Losses
+from tell.estimators.deep import training
 from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.recipes import views
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.tell_recipe import TellRecipe
-from tell.exceptions import ParameterError, TellWarning
+from tell.exceptions import ParameterError
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120] / 16
@@ -272,9 +276,17 @@ def test_networks_that_do_not_fit_are_named(options, message: str) -> None:
 # --- sizes -------------------------------------------------------------------------------------
 
 
-class Stop(Hook):
-    def on_epoch_end(self, loop: Loop, record: dict[str, object]) -> None:
-        raise KeyboardInterrupt
+class StopAt(Hook):
+    """Interrupt in the middle of an epoch of a stage, the given time that it comes there."""
+
+    def __init__(self, stage: str, time: int = 1) -> None:
+        self.stage, self.times = stage, time
+
+    def on_step_end(self, loop: Loop, losses: Losses) -> None:
+        if loop.name == self.stage and loop.position[1] == 2:
+            self.times -= 1
+            if self.times == 0:
+                raise KeyboardInterrupt
 
 
 def network(seed: int) -> nn.Sequential:
@@ -283,31 +295,56 @@ def network(seed: int) -> nn.Sequential:
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.BatchNorm1d(16), nn.Linear(16, 5))
 
 
-def test_an_interrupted_fit_says_where_its_network_came_with_other_weights(tmp_path: Path) -> None:
-    options = {"recipe": QUICK, "random_state": 0}
+@pytest.mark.parametrize("stop", [StopAt("distil"), StopAt("tell"), StopAt("distil", time=2)])
+def test_an_interrupted_fit_goes_on_from_its_own_weights(
+    stop: StopAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    options = {"recipe": QUICK, "random_state": 0, "n_init": 2}
     whole = DeepTELL(3, encoder=network(0), **options).fit(IMAGES)
     options["checkpoint"] = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        DeepTELL(3, encoder=network(0), hooks=[Stop()], **options).fit(IMAGES)
-    normed = network(0)
-    normed[2].running_mean[3] += 1  # no parameter, but learned as well
-    kept = tmp_path / "kept"
-    for other in (network(1), normed):
-        shutil.copytree(options["checkpoint"], kept)
-        with pytest.warns(TellWarning, match="began with other weights"):
-            DeepTELL(3, encoder=other, **{**options, "checkpoint": kept}).fit(IMAGES)
-    resumed = DeepTELL(3, encoder=network(0), **options).fit(IMAGES)
+        DeepTELL(3, encoder=network(0), hooks=[stop], **options).fit(IMAGES)
+    other = network(1)  # as whoever builds it anew, without a seed
+    other[2].running_mean += 1  # no parameter, but learned as well
+    before = copy.deepcopy(other.state_dict())
+    resumed = DeepTELL(3, encoder=other, **options).fit(IMAGES)
+    np.testing.assert_array_equal(resumed.cluster_centers_, whole.cluster_centers_)
+    np.testing.assert_array_equal(resumed.embed(IMAGES), whole.embed(IMAGES))
+    assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items())
+    assert not options["checkpoint"].exists()
+
+
+@pytest.mark.parametrize("stage", ["distil", "tell"])
+def test_a_fit_of_lazy_layers_goes_on(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+
+    def model(**options) -> DeepTELL:
+        own = nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
+        return DeepTELL(3, encoder=own, recipe=QUICK, random_state=0, **options)
+
+    whole = model().fit(IMAGES)
+    with pytest.raises(KeyboardInterrupt):
+        model(hooks=[StopAt(stage)], checkpoint=tmp_path / "run").fit(IMAGES)
+    resumed = model(checkpoint=tmp_path / "run").fit(IMAGES)
     np.testing.assert_array_equal(resumed.cluster_centers_, whole.cluster_centers_)
 
 
-def test_a_fit_of_lazy_layers_goes_on(tmp_path: Path) -> None:
-    def model() -> DeepTELL:
-        own = nn.Sequential(nn.Flatten(), nn.LazyLinear(5))
-        return DeepTELL(3, encoder=own, recipe=QUICK, random_state=0, checkpoint=tmp_path / "run")
-
+def test_a_stage_goes_on_with_the_schedule_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    recipe = replace(QUICK, views=views.Views(batch_size=32))
+    options = {"recipe": recipe, "random_state": 0, "checkpoint": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt):
-        model().set_params(hooks=[Stop()]).fit(IMAGES)
-    assert len(model().fit(IMAGES).labels_) == len(IMAGES)
+        DeepTELL(3, hooks=[StopAt("views")], **options).fit(IMAGES)
+    monkeypatch.setattr(views, "EPOCHS", 77)  # as another version may have it
+    with pytest.raises(ParameterError, match=r"epochs that stage 'views' has now, 77, got \d"):
+        DeepTELL(3, **options).fit(IMAGES)
+    monkeypatch.undo()
+    assert DeepTELL(3, **options).fit(IMAGES).n_iter_
 
 
 def test_sizes_count_all_rows_of_a_stream(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_blobs
 
 from tell.estimators.deep.recipes.neighbours import nearest_neighbours
 from tell.estimators.deep.recipes.partition import (
@@ -93,3 +93,16 @@ def test_the_likeliest_mixture_finds_elongated_groups() -> None:
     sticks = [rng.normal([0, 3 * i], [1.0, 0.2], size=(200, 2)) for i in range(3)]
     found = mixture(np.concatenate(sticks), 3, seed=0).argmax(1).numpy()
     assert accuracy(np.repeat(range(3), 200), found) > 0.99
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_that_nothing_connects_are_the_clusters_however_uneven(seed: int) -> None:
+    sizes = [1000, 300, 100, 50]
+    rows, y = make_blobs(sizes, n_features=8, cluster_std=1.0, random_state=3)
+    x = torch.from_numpy(rows).float()
+    graph = find_graph(x, 4, rows=2000, neighbours=15, seed=seed)
+    found = find_partition(x, graph, 4, seed=seed, epochs=5)
+    assert found.max(dim=1).values.min() == 1
+    assert accuracy(y, found.argmax(dim=1).numpy()) == 1
+    # More clusters than pieces: some must be divided, which is for the mixture.
+    assert len(find_partition(x, graph, 5, seed=seed, epochs=5).argmax(dim=1).unique()) == 5

@@ -262,9 +262,11 @@ def test_bad_options_of_the_recipe_are_named(options: dict[str, Any]) -> None:
         (KMeansStart, "seedings"),
     ],
 )
-def test_counts_of_nothing_are_named(kind: Any, option: str) -> None:
-    with pytest.raises(ParameterError, match=f"{option} of .* must be at least 1, got 0"):
-        kind(**{option: 0})
+@pytest.mark.parametrize("value", [0, 2.5, "3"])
+def test_counts_of_nothing_are_named(kind: Any, option: str, value: Any) -> None:
+    message = f"{option} of .* must be a whole number of at least 1, got {value!r}; pass one"
+    with pytest.raises(ParameterError, match=message):
+        kind(**{option: value})
 
 
 # --- starts -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,41 @@ def test_with_augmentation_both_views_move() -> None:
     assert kept.loop.batches.partners.flatten().tolist() == list(range(300))
 
 
+@pytest.mark.parametrize(
+    ("augment", "views", "rate", "expected"),
+    [
+        (None, Views(epochs=1), None, 3e-4),
+        ("affine", Views(epochs=1), None, 1e-4),
+        ("affine", None, None, 3e-4),
+        ("affine", Views(epochs=1), 5e-4, 5e-4),
+    ],
+)
+def test_eq_15_is_gentle_after_moved_views(
+    augment: str | None, views: Views | None, rate: float | None, expected: float
+) -> None:
+    kept = Kept("tell")
+    recipe = TellRecipe(epochs=1, start=START, views=views, learning_rate=rate)
+    DeepTELL(10, recipe=recipe, augment=augment, random_state=0, hooks=[kept]).fit(IMAGES)
+    assert kept.loop is not None
+    assert kept.loop.optimizer.defaults["lr"] == expected
+
+
+@pytest.mark.parametrize(
+    ("augment", "begins", "ends"), [(None, 1e-3, 3e-5), ("affine", 1e-4, 1e-5)]
+)
+def test_rates_after_moved_views_are_those_of_every_start(
+    augment: str | None, begins: float, ends: float
+) -> None:
+    kept = Kept("tell")
+    start = KMeansStart(epochs=1, seedings=1)
+    recipe = TellRecipe(epochs=1, start=start, views=Views(epochs=1, neighbours=3))
+    DeepTELL(10, recipe=recipe, augment=augment, random_state=0, hooks=[kept]).fit(IMAGES)
+    assert kept.loop is not None
+    factors = [kept.loop.rate(done) for done in (0.0, 0.5, 1.0)]
+    rates = [kept.loop.optimizer.defaults["lr"] * factor for factor in factors]
+    np.testing.assert_allclose(rates, [begins, ends, ends])
+
+
 @pytest.mark.parametrize(("views", "moved"), [(Views(epochs=1), False), (None, True)])
 def test_the_start_learns_from_rows_as_they_are_where_views_follow(
     views: Views | None, moved: bool
@@ -119,11 +155,12 @@ def test_they_raise_the_mutual_information_and_pull_rows_to_their_centres() -> N
     assert with_views.loss_ < without.loss_
 
 
-def test_uneven_groups_keep_their_sizes() -> None:
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_uneven_groups_keep_their_sizes(seed: int) -> None:
     sizes = [1000, 300, 100, 50]
     X, y = make_blobs(sizes, n_features=8, cluster_std=1.0, random_state=3)
     kept = Kept()
-    model = DeepTELL(4, random_state=0, hooks=[kept]).fit(X)
+    model = DeepTELL(4, random_state=seed, hooks=[kept]).fit(X)
     assert accuracy(y, model.labels_) > 0.99
     assert kept.loop is not None
     prior: Any = kept.loop.objective.prior
@@ -235,6 +272,10 @@ def test_bad_views_are_named(views: Any) -> None:
 
 @pytest.mark.parametrize("views", [Views(neighbours=9), Views(adversarial=True)])
 def test_views_need_a_graph_with_as_many_neighbours(views: Views) -> None:
+    recipe = TellRecipe(epochs=1, start=START, views=replace(views, epochs=1))
+    few = replace(START, neighbours=8)
     with pytest.raises(ParameterError, match=r"start=GraphStart\(neighbours=(9|10)\)"):
-        TellRecipe(start=GraphStart(neighbours=8), views=views)
-    TellRecipe(start=GraphStart(neighbours=10), views=views)
+        DeepTELL(3, recipe=recipe, start=few).fit(IMAGES)
+    # The start of the estimator takes the place of that of the recipe.
+    DeepTELL(3, recipe=replace(recipe, start=few), start=replace(START, neighbours=10)).fit(IMAGES)
+    DeepTELL(10, recipe=replace(recipe, start=few), start=TARGET).fit(IMAGES)

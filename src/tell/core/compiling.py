@@ -38,21 +38,23 @@ def compiled_step(optimizer: Optimizer) -> Callable[[], Any]:
 def _or_plain(fast: Callable[..., Result], plain: Callable[..., Result]) -> Callable[..., Result]:
     """Call what was compiled; where that cannot be done, say so and go on without it.
 
-    torch compiles at the first call, and again for rows of another shape.
+    torch compiles at the first call. What fails after that has other causes than the compiler.
     """
-    chosen = fast
+    chosen, works = fast, False
 
     def call(*arguments: Any) -> Result:
-        nonlocal chosen
+        nonlocal chosen, works
         try:
-            return chosen(*arguments)
+            result = chosen(*arguments)
+            works = True
+            return result
         except Exception as error:  # a compiler's may be anything; what is wrong else comes again
-            if chosen is plain:
+            if works or chosen is plain:
                 raise
             reason = str(error).strip().partition("\n")[0]
             warnings.warn(
-                f"compiled=True needs a compiler that torch can use, got {type(error).__name__}: "
-                f"{reason}; going on uncompiled",
+                f"compiled=True needs a step that torch can compile and run here, got "
+                f"{type(error).__name__}: {reason}; going on uncompiled",
                 CompilerWarning,
                 stacklevel=2,
             )

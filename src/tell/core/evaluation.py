@@ -2,7 +2,9 @@
 
 A matrix product that is shared among threads treats a row differently where the threads' parts
 meet, so the last bits of its result depend on where it stands. Here every block of rows belongs to
-one thread, and the blocks, not their rows, are shared out. That is faster, too.
+one thread, and the blocks, not their rows, are shared out. That is faster, too. (Within a block a
+product with few columns may still round the last rows otherwise. The networks of this package do
+not end in one that narrow without more; a network of the user's own may.)
 """
 
 from __future__ import annotations

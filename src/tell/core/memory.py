@@ -85,7 +85,8 @@ def _settings_before() -> dict[int, int]:
     tunables = dict(pair.partition("=")[::2] for pair in pairs)
     found = dict(USUAL)
     for option, name in NAMES.items():
-        text = os.environ.get(f"MALLOC_{name.upper()}_") or tunables.get(f"glibc.malloc.{name}", "")
+        # As glibc does where both are given.
+        text = tunables.get(f"glibc.malloc.{name}") or os.environ.get(f"MALLOC_{name.upper()}_", "")
         with suppress(ValueError):  # glibc passes over what is not a number, too
             found[option] = min(int(text, 0), 2**31 - 1)
     return found

@@ -123,7 +123,8 @@ class DeepTELL(
         Folder for the state of an unfinished fit, be it killed or stopped by `max_time`. `fit`
         with the same options and rows goes on from there, to the very model of an uninterrupted
         run, and clears the folder at the end. `max_time`, `hooks`, `n_jobs` and `verbose` may
-        change. If a network of your own comes with other weights, a warning says so.
+        change, and so may the first weights of a network of your own: the folder has those with
+        which the fit began.
     hooks : sequence of `tell.core.loop.Hook`
         Called at the start and the end of every epoch and after every step.
     compiled : bool
@@ -281,7 +282,8 @@ class DeepTELL(
         del options["start"]  # which is in the recipe
         seeds = [first + run for run in range(recipe.n_init)]
         seeds = control.agree(options, x, seeds)
-        plan = self._plan(recipe, x)
+        networks = control.begun_with({"encoder": self.encoder, "decoder": self.decoder})
+        plan = self._plan(networks, recipe, x)
         shared = find_shared(plan, x, seeds[0], control)
         plan.n_clusters = self._count(recipe, shared, seeds[0])
         if not sample_is_all:
@@ -479,11 +481,11 @@ class DeepTELL(
         found: int = self.layer_.n_clusters
         return found
 
-    def _plan(self, recipe: Recipe, x: Tensor) -> Plan:
+    def _plan(self, networks: Mapping[str, Network], recipe: Recipe, x: Tensor) -> Plan:
         return Plan(
             self._fewest,
-            self.encoder,
-            self.decoder,
+            networks["encoder"],
+            networks["decoder"],
             self.embedding_dim,
             self.device,
             recipe,

@@ -6,10 +6,10 @@ objective, so the file of a finished stage is enough to start the next one in an
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ from torch.nn.parameter import is_lazy
 
 from tell.core.assignment import wide
 from tell.core.checkpoint import (
-    checksum,
     random_tensors,
     read_checkpoint,
     restore_random,
@@ -33,14 +32,14 @@ from tell.core.loop import OUT_OF_TIME, Hook, Loop, Record
 from tell.core.team import Team
 from tell.estimators.deep.model import Assigned, DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe, Stage, Task
-from tell.exceptions import ModelFileError, ParameterError, TellWarning
+from tell.exceptions import ModelFileError, ParameterError
 from tell.schema import TEXT, check, list_of, record, whole
 
 CHECKPOINT_SECONDS = 60.0
 # Options that may change between an interrupted fit and its continuation.
 _PLAN = record(
     {"fingerprint": TEXT, "seeds": list_of(whole(0, 1 << 33)), "networks": TEXT},
-    may_lack={"networks"},  # in checkpoints of earlier versions
+    may_lack={"networks"},  # of earlier versions
 )
 HARMLESS = {"checkpoint", "hooks", "max_time", "n_jobs", "verbose"}
 
@@ -101,8 +100,7 @@ class Control:
         decisive = {name: _described(options[name]) for name in sorted(options.keys() - HARMLESS)}
         digest = hashlib.sha256(repr(decisive).encode())
         digest.update(x.contiguous().cpu().numpy().data)
-        networks = " ".join(_weights(o) for o in options.values() if isinstance(o, nn.Module))
-        facts = {"fingerprint": digest.hexdigest(), "seeds": seeds, "networks": networks}
+        facts = {"fingerprint": digest.hexdigest(), "seeds": seeds}
         kept = self._plan()
         if kept is None:
             write_checkpoint(file, {}, facts)
@@ -112,14 +110,26 @@ class Control:
                 f"checkpoint={self.folder} must belong to this run, got the state of a run with "
                 "other settings or other rows; pass another folder or delete it"
             )
-        if kept.get("networks", networks) != networks:
-            warnings.warn(
-                f"checkpoint={self.folder} began with other weights of the network: what was "
-                "trained there goes on; to begin with these pass another folder or delete it",
-                TellWarning,
-                stacklevel=2,
-            )
         return [int(seed) for seed in kept["seeds"]]
+
+    def begun_with(self, networks: Mapping[str, Any]) -> dict[str, Any]:
+        """Return networks as they were when the interrupted fit in the folder began.
+
+        Whoever builds a network anew for the continuation mostly draws other weights; runs and
+        stages that have yet to begin need those of the first time. Those of a new fit are kept.
+        """
+        file = self.file("networks")
+        own = {name: value for name, value in networks.items() if isinstance(value, nn.Module)}
+        if file is None or not own:
+            return dict(networks)
+        if not file.exists():
+            write_checkpoint(file, _drawn(own), {})
+            return dict(networks)
+        tensors = read_checkpoint(file)[0]
+        own = copy.deepcopy(own)  # `fit` must not change the options
+        for name, value in _drawn(own).items():
+            value.copy_(tensors[name])
+        return {**networks, **own}
 
     def _plan(self) -> dict[str, Any] | None:
         """Read what was noted down of the fit in the folder, if there is one."""
@@ -147,7 +157,7 @@ class Control:
         """Delete the state of a fit that is complete."""
         if self.folder is None:
             return
-        for pattern in ("plan", "shared", "run-*-stage-*"):
+        for pattern in ("plan", "networks", "shared", "run-*-stage-*"):
             for file in self.folder.glob(f"{pattern}.safetensors*"):
                 file.unlink(missing_ok=True)
         with suppress(OSError):  # something else is in there
@@ -181,6 +191,7 @@ def _train_stages(recipe: Recipe, task: Task, control: Control, name: str) -> Co
             continue
         if not facts and stage.prepare is not None:
             stage.prepare()
+        _check_schedule(stage, facts, control.folder)
         loop = _loop(stage, control, file, len(course.history))
         course = Course(course.history + loop.run(), stopped=loop.stopped)
         if loop.stopped == OUT_OF_TIME:
@@ -191,6 +202,25 @@ def _train_stages(recipe: Recipe, task: Task, control: Control, name: str) -> Co
             kept = {"finished": True, "history": course.history, "stopped": course.stopped}
             write_checkpoint(file, state, kept)
     return course
+
+
+def _schedule(stage: Stage) -> dict[str, Any]:
+    """What a stage's learning rates follow from, which may be a recipe's own choice."""
+    return {
+        "epochs": stage.epochs,
+        "rates": [group["lr"] for group in stage.optimizer.param_groups],
+    }
+
+
+def _check_schedule(stage: Stage, kept: Mapping[str, Any], folder: Path | None) -> None:
+    """Refuse to go on with a schedule other than the one that an interrupted stage began with."""
+    for name, value in _schedule(stage).items():
+        if kept.get(name, value) != value:  # earlier files have neither
+            raise ParameterError(
+                f"checkpoint={folder} must have been begun with the {name} that stage "
+                f"{stage.name!r} has now, {value}, got {kept[name]}, perhaps the default of "
+                "another version; pass another folder or delete it"
+            )
 
 
 def _epochs_done(loop: Loop) -> str:
@@ -207,15 +237,10 @@ def _described(option: object) -> str:
     return name or re.sub(r" at 0x[0-9a-fA-F]+", "", repr(option))
 
 
-def _weights(network: nn.Module) -> str:
-    """Digest what a network has learned before, which it does not show."""
-    return checksum(
-        {
-            name: value.detach().cpu()
-            for name, value in network.state_dict().items()
-            if not is_lazy(value)  # which has yet to be drawn
-        }
-    )
+def _drawn(networks: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+    """Return the state of networks, but for lazy weights that have yet to be drawn."""
+    state = _state(networks)
+    return {name: value.detach() for name, value in state.items() if not is_lazy(value)}
 
 
 def remaining(deadline: float | None) -> bool:
@@ -234,6 +259,7 @@ def _loop(stage: Stage, control: Control, file: Path | None, epochs_before: int)
         hooks=[*stage.hooks, *control.hooks],
         checkpoint=file,
         checkpoint_seconds=CHECKPOINT_SECONDS,
+        facts=_schedule(stage),
         deadline=control.deadline,
         least_steps=stage.least_steps,
         compiled=control.compiled,

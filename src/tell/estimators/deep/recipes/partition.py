@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.exceptions import ConvergenceWarning
@@ -104,6 +105,8 @@ def find_partition(
 ) -> Tensor:
     """Return soft assignments (n, k) of rows or images: layout of the graph, mixture in it.
 
+    A graph of as many separate pieces as clusters needs neither.
+
     Parameters
     ----------
     x : Tensor (n, d) or (n, c, h, w)
@@ -119,15 +122,10 @@ def find_partition(
     """
     if graph.neighbour.shape[1]:
         weighted = neighbour_graph(Neighbours(graph.neighbour, graph.distance))
-        with progress("layout", epochs, visible=visible) as bar:
-            points = lay_out(
-                _edges(weighted),
-                spectral_start(weighted, min(DIMENSIONS, len(graph.rows) - 2), seed),
-                epochs=epochs,
-                generator=seeded_generator(seed),
-                report=bar.update,
-            )
-        found = mixture(points.double().numpy(), n_clusters, seed)
+        found = pieces(weighted, n_clusters)
+        if found is None:
+            points = _points(weighted, seed=seed, epochs=epochs, visible=visible)
+            found = mixture(points.double().numpy(), n_clusters, seed)
     else:
         raw = x[graph.rows.to(x.device)].cpu()
         found = _one_hot(_k_means(GraphFeatures(raw)(raw), n_clusters, seed), n_clusters)
@@ -137,6 +135,18 @@ def find_partition(
     outside[graph.rows] = False
     partition[outside] = carry(found, graph.others)
     return partition
+
+
+def _points(weighted: sp.csr_array, *, seed: int, epochs: int, visible: bool) -> Tensor:
+    """Lay the graph out in a few dimensions (n, d)."""
+    with progress("layout", epochs, visible=visible) as bar:
+        return lay_out(
+            _edges(weighted),
+            spectral_start(weighted, min(DIMENSIONS, weighted.shape[0] - 2), seed),
+            epochs=epochs,
+            generator=seeded_generator(seed),
+            report=bar.update,
+        )
 
 
 def count_clusters(graph: Graph, seed: int, most: int | None) -> GraphChoice:
@@ -162,6 +172,21 @@ def neighbour_graph(found: Neighbours) -> sp.csr_array:
     other_way = one_way.T.tocsr()
     # The probability that at least one of the two directions is there.
     return (one_way + other_way - one_way.multiply(other_way)).tocsr()
+
+
+def pieces(graph: sp.csr_array, n_clusters: int) -> Tensor | None:
+    """Return the parts (n, k) of a graph between which there is no edge, if there are k of them.
+
+    Laid out side by side their distances mean nothing, and a mixture may rather split the largest.
+
+    >>> two = sp.csr_array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> pieces(two, 2).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> pieces(two, 3) is None
+    True
+    """
+    count, labels = connected_components(graph, directed=False)
+    return _one_hot(labels.astype(np.int64), n_clusters) if count == n_clusters else None
 
 
 def spectral_start(graph: sp.csr_array, dimensions: int, seed: int) -> Tensor:

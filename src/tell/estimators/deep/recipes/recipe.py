@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -159,6 +160,8 @@ def check_counts(options: Any, *names: str, least: int = 1) -> None:
     """Refuse options of a recipe, a start or views that count less; None leaves one to them."""
     for name in names:
         value = getattr(options, name)
-        if value is not None and value < least:
+        if value is not None and not (isinstance(value, Integral) and int(value) >= least):
             of = f"{name} of {options.name or type(options).__name__}"
-            raise ParameterError(f"{of} must be at least {least}, got {value}")
+            raise ParameterError(
+                f"{of} must be a whole number of at least {least}, got {value!r}; pass one"
+            )

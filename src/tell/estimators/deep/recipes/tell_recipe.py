@@ -24,6 +24,9 @@ from tell.estimators.deep.recipes.views import AUTO, Views, resolve_views
 from tell.exceptions import ParameterError
 
 LEAST_STEPS = 450  # of the descent, where few rows would give fewer
+# The rate of eq. 15 after moved views, and the part of it at which labels settle. Views end at rate
+# 0 with better labels than eq. 15 keeps where it jumps to 3e-4.
+AFTER_MOVED_VIEWS = 1e-4, 0.1
 SETTLED = 0.001  # share of the labels that may still change in an epoch
 PATIENCE = 2  # epochs
 SETTLED_LABELS = "settled"
@@ -33,8 +36,8 @@ SETTLED_LABELS = "settled"
 class TellRecipe(Recipe):
     """A start that finds the basin, views, then `L_rec + λ L_clu` (eq. 15) until labels settle.
 
-    The learning rate falls along a cosine to a tenth (three hundredths after k-means++, where it
-    begins higher) and stays there until, in each of two epochs, at most 0.1 % of the rows change
+    The learning rate falls along a cosine to a tenth (three hundredths of the higher one after
+    k-means++) and stays there until, in each of two epochs, at most 0.1 % of the rows change
     their cluster; it does so for at most as many epochs again.
 
     It is minimised as k-means is, by turns: first every row is given to its nearest centre, then
@@ -55,7 +58,8 @@ class TellRecipe(Recipe):
     batch_size : int
         Smaller for few rows.
     learning_rate : float, optional
-        Of Adam at the beginning of eq. 15. Default: 3e-4, or 1e-3 after k-means++.
+        Of Adam at the beginning of eq. 15. Default: 3e-4, 1e-3 after k-means++, or 1e-4 after views
+        with augmentation.
     weight : float, optional
         λ, in the means of the authors' program. Default: 1.5 (0.45 after k-means++) · n_clusters ·
         the mean variance of a pixel or column as the networks see it, so that λ means the same for
@@ -98,8 +102,6 @@ class TellRecipe(Recipe):
         object.__setattr__(self, "start", resolve_start(self.start))
         object.__setattr__(self, "views", resolve_views(self.views))
         check_counts(self, "epochs", "n_init", "batch_size")
-        if isinstance(self.start, GraphStart) and isinstance(self.views, Views):
-            self.views.check_searched(self.start.neighbours)
         if self.alternation not in ALTERNATIONS:
             allowed = ", ".join(map(repr, ALTERNATIONS))
             raise ParameterError(
@@ -108,7 +110,7 @@ class TellRecipe(Recipe):
         for option in ("weight", "learning_rate"):
             value = getattr(self, option)
             if value is not None and not value > 0:
-                raise ParameterError(f"{option} must be above 0 or None, got {value}")
+                raise ParameterError(f"{option} must be above 0 or None, got {value}; pass None")
 
     @property
     def minimised(self) -> tuple[str, ...]:
@@ -122,11 +124,15 @@ class TellRecipe(Recipe):
     def weight_of(self, history: Sequence[Record]) -> float:
         """λ as it was chosen for the rows of the fit: another one has another minimum."""
         return next(
-            (line["weight"] for line in reversed(history) if "weight" in line), PAPER_WEIGHT
+            (line["weight"] for line in reversed(history) if "weight" in line),
+            self.weight or PAPER_WEIGHT,
         )
 
     def shared(self, rows: AllRows) -> dict[str, Tensor]:
         """Compute what the starts of all runs need, and their views."""
+        # Not where the recipe is made: `DeepTELL(start=...)` may still give it another start.
+        if isinstance(self.start, GraphStart) and isinstance(self.views, Views):
+            self.views.check_searched(self.start.neighbours)
         found: dict[str, Tensor] = self.start.shared(rows)
         return found | self.views.shared(rows, found) if isinstance(self.views, Views) else found
 
@@ -137,14 +143,17 @@ class TellRecipe(Recipe):
         views = Views() if self.views == AUTO and fitting else self.views
         follow = isinstance(views, Views)
         # Views learn what a movement leaves alone. A start that has to find its partition in moved
-        # copies, too, loses small clusters: four of ten with crops of photographs.
+        # copies, too, loses small clusters, as it did with crops of photographs.
         yield from self.start.stages(replace(task, augment=None) if follow else task)
         place_centers = self.start.place_centers
+        rate, gentle = self.start.tell_rate, self.start.tell_gentle
         if follow and (stage := views.stage(task, place_centers)):
             yield stage
             del stage  # its batches hold the rows in their own order
             place_centers = to_mean_directions  # the start's have been moved
-        yield self._tell(task, place_centers)
+            if task.augment:
+                rate, gentle = AFTER_MOVED_VIEWS
+        yield self._tell(task, place_centers, self.learning_rate or rate, gentle)
 
     def _objective(self, task: Task) -> Settling:
         model, embedded = task.model, task.model.decoder is None
@@ -154,11 +163,12 @@ class TellRecipe(Recipe):
             encoder, model, len(task.x), alternation, by_turns=self.start.keeps_clusters
         )
 
-    def _tell(self, task: Task, place_centers: Callable[[Task], None]) -> Stage:
+    def _tell(
+        self, task: Task, place_centers: Callable[[Task], None], rate: float, gentle: float
+    ) -> Stage:
         embedded = task.model.decoder is None
         objective = self._objective(task)
         batches = task.batches(batch_rows(task, self.batch_size), embedded=embedded)
-        rate = self.learning_rate or self.start.tell_rate
         optimizer = optim.Adam(objective.parameters(), lr=rate, fused=True)
         descent = self.epochs or max(self.start.tell_epochs, math.ceil(LEAST_STEPS / batches.steps))
 
@@ -173,7 +183,7 @@ class TellRecipe(Recipe):
             batches,
             optimizer,
             2 * descent,
-            PartOf(cosine_to(self.start.tell_gentle), 0.0, 2.0),
+            PartOf(cosine_to(gentle), 0.0, 2.0),
             hooks=[StopWhenSettled(after=descent)],
             prepare=prepare,
         )

@@ -27,7 +27,7 @@ from tell.exceptions import ParameterError
 EPOCHS, LEARNING_RATE, NEIGHBOURS = 5, 1e-3, 5
 # With augmentation, which takes more time. A neighbour may be of another cluster (two percent of
 # MNIST's are), a copy never is; but a neighbour differs more. So there are as many of each.
-EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 20, 2e-3, 3
+EPOCHS_AUGMENTED, LEARNING_RATE_AUGMENTED, NEIGHBOURS_AUGMENTED = 32, 2e-3, 3
 # In this longer training rows of photographs that were uncertain gathered in one cluster: weight 1
 # is too little where views often disagree.
 BALANCE, BALANCE_AUGMENTED = 1.0, 5.0
@@ -53,7 +53,7 @@ class Views:
     Parameters
     ----------
     epochs : int, optional
-        Default: 5, or 20 with augmentation; more where few rows would give under 150 steps.
+        Default: 5, or 32 with augmentation; more where few rows would give under 150 steps.
     neighbours : int, optional
         The second view is one of so many nearest neighbours; 0 leaves moved copies alone. Default:
         5, or 3 with augmentation.
