@@ -9,10 +9,10 @@ python benchmarks/summary.py --check    # exit code 1 if a page is out of date
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -721,15 +721,20 @@ def fresh(text: str, part: str, name: str = "results") -> str:
 
 
 def main() -> int:
-    stale = 0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing, only compare")
+    check = parser.parse_args().check
+    stale = False
     for name, marker, render in PARTS:
         page = ROOT / name
         old = page.read_text(encoding="utf-8")
         new = fresh(old, render(), marker)
         stale |= new != old
-        if "--check" not in sys.argv:
+        if not check:
             page.write_text(new, encoding="utf-8")
-    return stale if "--check" in sys.argv else 0
+    return int(check and stale)
 
 
 if __name__ == "__main__":
