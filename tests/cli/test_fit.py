@@ -221,6 +221,21 @@ def test_options_of_deep_models_need_a_deep_model(tell: Tell) -> None:
     assert "--start, --jobs must come with --deep" in " ".join(message.split())
 
 
+def test_what_was_measured_of_tables_is_said_of_the_model_at_hand(
+    tell: Tell, tmp_path: Path
+) -> None:
+    rows = [f"{i % 7},{'abc'[i % 3]}" for i in range(60)]
+    (tmp_path / "mixed.csv").write_text("\n".join(["size,kind", *rows]))
+    for options, said, unsaid in (
+        ([], "best over 11 labelled tables", "--deep was"),
+        (["--deep"], "--deep was far behind a plain fit", "labelled tables"),
+    ):
+        out = tell("fit", "mixed.csv", "-k", 3, *options, "--out", f"model{len(options)}")
+        printed = " ".join(out.err.split())
+        assert said in printed
+        assert unsaid not in printed
+
+
 def test_a_deep_model_takes_a_recipe_and_a_start(tell: Tell, tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", load_digits().images[:60])
     options = [

@@ -128,7 +128,14 @@ def test_boundary_swallows_everything_but_exits(
     with pytest.raises(typer.Exit) as leaving:
         guarded(stop)()
     assert leaving.value.exit_code == 1
-    assert "stopped" in capsys.readouterr().err
+    assert "nothing half-written" in capsys.readouterr().err
+
+    def stop_later(checkpoint: Path | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit):
+        guarded(stop_later)(checkpoint=Path("state"))
+    assert "goes on from what is in state" in capsys.readouterr().err
 
 
 def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

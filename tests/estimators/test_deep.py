@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
@@ -111,7 +111,7 @@ def test_bytes_and_floats_give_the_same_model() -> None:
     [
         (np.full((20, 8, 8), np.nan), "NaN"),
         (np.full((20, 8, 8), np.inf), "infinity"),
-        (np.full((20, 3), np.nan), "NaN"),
+        (np.full((20, 3), np.nan), "NaN in row 0, column 0 .* pass a frame"),
         (np.zeros((2, 8, 8)), "n_clusters=4 needs at least 4 rows, got n_samples=2"),
         (np.zeros((20, 1, 1, 8, 8)), "shape"),
         (np.zeros((0, 8, 8)), "0 sample"),
@@ -152,6 +152,11 @@ def test_other_shapes_are_refused_after_fit(fitted: DeepTELL) -> None:
         {"encoder": nn.Linear(3, 2)},
         {"encoder": nn.Conv2d(1, 2, 3)},
         {"max_time": -1.0},
+        {"max_time": "3"},
+        {"checkpoint": __file__},
+        {"augment": lambda x, generator: x[:, :, 1:]},
+        {"augment": lambda x, generator: None},
+        {"augment": lambda x, generator: x.double()},
     ],
 )
 def test_bad_options_are_named(options: dict[str, object]) -> None:
@@ -187,6 +192,27 @@ def test_extreme_columns_are_standardised() -> None:
     model = DeepTELL(2, recipe=QUICK, random_state=0).fit(X)
     np.testing.assert_allclose(model.embed(X).std(), model.embed(X).std())
     assert np.isfinite(model.loss_)
+
+
+def test_a_column_may_lie_far_from_zero() -> None:
+    """Milliseconds since 1970 that differ by seconds, beside those of a column of last bits."""
+    X, known = make_blobs(90, 3, centers=3, cluster_std=0.5, random_state=1)
+    far = X * 5000.0 + 1.7e12
+    bits = np.nextafter(np.full((90, 1), 0.3), np.arange(90.0)[:, None] % 2)
+    model = DeepTELL(3, random_state=0).fit(np.hstack([far, bits]))
+    assert accuracy(known, model.labels_) == 1.0
+    assert model.scale_.scale[3] == pytest.approx(0.3)  # constant but for rounding: not blown up
+    assert model.centers_in_units().dtype == np.float64
+    middles = [far[known == group].mean(axis=0) for group in range(3)]
+    nearest = np.abs(model.centers_in_units()[:, None, :3] - middles).max(axis=2).min(axis=1)
+    assert (nearest < 20_000).all()  # float32 has steps of 131,072 there
+
+
+def test_frames_without_rows_are_named() -> None:
+    frame = pd.DataFrame({"size": range(40), "kind": list("abcd") * 10})
+    model = DeepTELL(3, recipe=QUICK, random_state=0).fit(frame)
+    with pytest.raises(InputError, match="must hold at least one row, got none"):
+        model.predict(frame[:0])
 
 
 # --- recipes -----------------------------------------------------------------------------------
@@ -371,9 +397,12 @@ def test_own_networks_are_kept_by_import_path(
 
 
 def test_networks_that_cannot_come_back_are_refused_at_once(tmp_path: Path) -> None:
-    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    class Local(nn.Sequential):
+        pass
+
+    encoder = Local(nn.Flatten(), nn.Linear(64, 5))
     model = DeepTELL(3, encoder=encoder, recipe=QUICK).fit(IMAGES / 16)
-    with pytest.raises(ParameterError, match=r"encoder=Sequential.*package\.module:function"):
+    with pytest.raises(ParameterError, match=r"encoder=Local.*package\.module:function"):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

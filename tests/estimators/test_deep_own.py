@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from tell.core.loop import Hook, Loop
 from tell.core.objective import Losses
 from tell.estimators.deep import training
 from tell.estimators.deep.estimator import DeepTELL
+from tell.estimators.deep.layer_text import build_layers, layer_text
 from tell.estimators.deep.recipes import views
 from tell.estimators.deep.recipes.graph import GraphStart
 from tell.estimators.deep.recipes.tell_recipe import TellRecipe
-from tell.exceptions import ParameterError
+from tell.exceptions import ModelFileError, ParameterError
 from tell.persistence import read_model
 
 IMAGES = load_digits().images[:120] / 16
@@ -117,6 +119,67 @@ def test_a_network_that_comes_back_the_same_is_kept(tmp_path: Path) -> None:
     loaded = reload(model, tmp_path / "model")
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(loaded.predict(IMAGES), model.predict(IMAGES))
+
+
+LAYERS = [
+    nn.Linear(4, 2, bias=False),
+    nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.LeakyReLU(0.3), nn.LayerNorm(16)),
+    nn.Sequential(nn.Conv2d(1, 3, (3, 2), padding="same"), nn.BatchNorm2d(3, eps=0.1), nn.GELU()),
+    nn.Sequential(nn.Dropout(0.2), nn.Sequential(nn.Unflatten(1, (1, 8, 8)), nn.MaxPool2d(2))),
+    nn.ConvTranspose2d(2, 1, 3, stride=2, output_padding=1),
+]
+
+
+@pytest.mark.parametrize("network", LAYERS, ids=lambda network: type(network).__name__)
+def test_layers_of_torch_come_back_from_their_text(network: nn.Module) -> None:
+    again = build_layers(layer_text(network))
+    assert repr(again) == repr(network)
+    assert {n: v.shape for n, v in again.state_dict().items()} == {
+        n: v.shape for n, v in network.state_dict().items()
+    }
+
+
+def test_what_text_cannot_say_is_not_written() -> None:
+    named = nn.Sequential(OrderedDict(first=nn.Linear(4, 2)))
+    for network in (Enc(), named, nn.Sequential(nn.Linear(4, 2), Enc()), nn.ModuleList()):
+        assert layer_text(network) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "Linear(in_features=__import__('os').getpid(), out_features=2)",
+        "Sequential(print('x'))",
+        "Linear(",
+        "Linear(3)",
+        "Linear(in_features='a', out_features=2)",
+        "Sequential(" * 500 + ")" * 500,
+        "(lambda: Linear)()",
+    ],
+)
+def test_only_layers_are_built_of_a_text(text: str) -> None:
+    with pytest.raises(ModelFileError, match="must be layers of torch"):
+        build_layers(text)
+
+
+def test_a_head_of_one_layer_is_kept(tmp_path: Path) -> None:
+    rows = IMAGES.reshape(len(IMAGES), -1)
+    decoder = nn.Sequential(nn.Linear(5, 64), nn.Sigmoid())
+    head = DeepTELL(3, encoder=nn.Linear(64, 5), decoder=decoder, recipe=QUICK, random_state=0)
+    loaded = reload(head.fit(rows), tmp_path / "model")
+    np.testing.assert_array_equal(loaded.embed(rows), head.embed(rows))
+    assert loaded.encoder == "Linear(in_features=64, out_features=5, bias=True)"
+    assert loaded.fit(rows).embed(rows).shape == (len(rows), 5)
+
+
+def test_a_text_of_more_weights_than_the_file_has_takes_no_memory(tmp_path: Path) -> None:
+    rows = IMAGES.reshape(len(IMAGES), -1)
+    DeepTELL(3, encoder=nn.Linear(64, 5), recipe=QUICK, random_state=0).fit(rows).save(tmp_path)
+    saved = read_model(tmp_path)
+    saved.config["options"]["encoder"] = "Linear(in_features=64, out_features=900000000000)"
+    with pytest.raises(ModelFileError, match="other weights"):
+        DeepTELL._from_saved(saved)
 
 
 def test_tied_weights_are_kept(tmp_path: Path) -> None:

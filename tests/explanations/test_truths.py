@@ -18,7 +18,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from tell import TELL, TablePreparation, load
+from tell import TELL, DeepTELL, TablePreparation, load
 from tell.exceptions import InputError
 from tell.explanations import Explanation, explain
 from tell.explanations.html_report import render_report
@@ -139,6 +139,18 @@ def test_noise_has_no_structure_and_no_proud_headline(geometry: Any, seed: int) 
         "No cluster structure found: rows without any, spread alike, give clusters as tight" in page
     )
     assert "<dt>Clearly placed</dt>" not in page
+
+
+@pytest.mark.parametrize("shape", [(300, 8), (300, 8, 8)])
+def test_a_trained_encoder_is_no_witness_of_structure(shape: tuple[int, ...]) -> None:
+    """It draws rows of noise together, too: no verdict, and the report says why."""
+    X = np.random.default_rng(0).random(shape)
+    facts = explain(DeepTELL(3, epochs=1, random_state=0).fit(X), X, map_method=None)
+    assert facts.structure is None
+    assert facts.remarks[0].startswith("Whether there are groups at all is not judged")
+    page = render_report(facts)
+    assert "is not judged" in page
+    assert "There is cluster structure" not in page
 
 
 @pytest.mark.parametrize("geometry", ["sphere", "euclidean"])

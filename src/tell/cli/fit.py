@@ -115,7 +115,11 @@ def command(
     source = open_new(data, **choice, label=label, image_size=image_size, prepare=preparing)
     connect(workers, address)
     if source.preparation is not None and not (quiet or json):
-        print_preparation(source.preparation, by_default=geometry is None and not standardize)
+        print_preparation(
+            source.preparation,
+            by_default=geometry is None and not standardize,
+            deep=deep,
+        )
     model = build(
         clusters or "auto",
         max_clusters=most,

@@ -73,8 +73,10 @@ def exit_code(error: BaseException) -> int:
     return 2 if isinstance(error, (*mendable, PermissionError, FileExistsError)) else 1
 
 
-def describe(error: BaseException) -> str:
-    """Say in one line what went wrong."""
+def describe(error: BaseException, checkpoint: object = None) -> str:
+    """Say in one line what went wrong; a command with a checkpoint can go on."""
+    if isinstance(error, KeyboardInterrupt) and checkpoint is not None:
+        return f"stopped; the same command goes on from what is in {checkpoint}"
     if isinstance(error, KeyboardInterrupt):
         return "stopped; nothing half-written was left behind"
     if isinstance(error, MemoryError):
@@ -104,7 +106,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (Exception, KeyboardInterrupt) as error:
             if os.environ.get("TELL_DEBUG"):
                 raise
-            complain(describe(error))
+            complain(describe(error, options.get("checkpoint")))
             raise typer.Exit(exit_code(error)) from None
 
     return run

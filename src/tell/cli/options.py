@@ -198,7 +198,8 @@ Deep = Annotated[
     bool,
     typer.Option(
         "--deep",
-        help="Learn features with an autoencoder while clustering, for images and raw signals.",
+        help="Learn features with an autoencoder while clustering, for images and raw signals; "
+        "not for tables with categories.",
         rich_help_panel=_MODEL,
     ),
 ]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tell.core.evaluation import EVALUATION_ROWS
+from tell.exceptions import ParameterError
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -143,7 +144,7 @@ class Batches:
     def _moved(self, x: Tensor, epoch: int, step: int) -> Tensor | None:
         if self.augment is None:
             return None
-        return self.augment(x, seeded_generator(self.seed, epoch, step, device=self.device))
+        return self._move(x, seeded_generator(self.seed, epoch, step, device=self.device))
 
     def _partner(self, row: Tensor, epoch: int, step: int) -> Tensor | None:
         if self.partners is None:
@@ -153,4 +154,18 @@ class Batches:
         among = self.partners[row]
         one = torch.randint(among.shape[1], row.shape, generator=generator, device=self.device)
         x = self._shaped(self.stored[among.gather(1, one[:, None]).squeeze(1)])
-        return x if self.augment is None else self.augment(x, generator)
+        return x if self.augment is None else self._move(x, generator)
+
+    def _move(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Move rows by the user's callable, which may return anything."""
+        assert self.augment is not None
+        moved = self.augment(x, generator)
+        if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
+            found = type(moved).__name__
+            if isinstance(moved, Tensor):
+                found = f"{str(moved.dtype).removeprefix('torch.')} {tuple(moved.shape)}"
+            raise ParameterError(
+                "augment must return rows like those it is given, a tensor of "
+                f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}, got {found}"
+            )
+        return moved

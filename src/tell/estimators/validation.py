@@ -63,10 +63,10 @@ def read_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, finite: bool =
             reset=reset,
         )
     except ValueError as error:
-        raise InputError(_first_gap(estimator, X) or str(error)) from error
+        raise InputError(first_gap(estimator, X) or str(error)) from error
 
 
-def _first_gap(estimator: BaseEstimator, X: Any) -> str | None:
+def first_gap(estimator: BaseEstimator, X: Any) -> str | None:
     """Name the first value of an array or frame that is no finite number, if that is the matter."""
     if np.iscomplexobj(X):
         return None
@@ -106,7 +106,7 @@ def check_finite(estimator: BaseEstimator, X: Any, rows: Rows) -> None:
     try:
         assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
     except ValueError as error:
-        raise InputError(_first_gap(estimator, X) or str(error)) from error
+        raise InputError(first_gap(estimator, X) or str(error)) from error
     raise InputError("X must hold rows whose length is a finite number; scale its values down")
 
 

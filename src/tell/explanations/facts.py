@@ -338,7 +338,7 @@ def explain(
     return Explanation(
         data=data,
         structure=judge_structure(view, found.sample, columns, random_state) if quality else None,
-        remarks=() if image else remarks(view, found, clusters, data.feature_names),
+        remarks=remarks(view, found, clusters, data.feature_names, image=image),
         model=describe_model(view, found),
         clusters=clusters,
         points=points,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tell.contract import AffineInput
+from tell.contract import AffineInput, EncodedInput
 from tell.explanations.clusters import ClusterFacts, missing_by_column
 from tell.explanations.matrices import column
 from tell.explanations.scan import Scan
@@ -24,15 +24,31 @@ _ID_NAME = re.compile(r"(^|[_\s])(id|index|key|nr|no|number|unnamed: \d+)$|^$", 
 
 
 def remarks(
-    view: ModelView, found: Scan, clusters: Sequence[ClusterFacts], names: Sequence[str]
+    view: ModelView,
+    found: Scan,
+    clusters: Sequence[ClusterFacts],
+    names: Sequence[str],
+    *,
+    image: bool,
 ) -> tuple[str, ...]:
-    """One sentence for each thing that is easily overlooked."""
+    """One sentence for each thing that is easily overlooked; of images, what is not of columns."""
+    if image:
+        return tuple(_tight_by_training(view))
     return (
+        *_tight_by_training(view),
         *_gaps(found),
         *_rows_without_direction(view, found),
         *_handfuls(view, found, clusters),
         *_numbering_columns(found, names),
     )
+
+
+def _tight_by_training(view: ModelView) -> Iterator[str]:
+    if isinstance(view.path, EncodedInput) and view.n_clusters > 1:
+        yield (
+            "Whether there are groups at all is not judged: an encoder was trained to draw the "
+            "rows of each cluster together, which it does with rows without structure, too."
+        )
 
 
 def _gaps(found: Scan) -> Iterator[str]:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from tell.choosing.outliers import farthest_out
 from tell.choosing.structureless import compressed, structureless
-from tell.contract import AffineInput, Floats, Ints, unit
+from tell.contract import AffineInput, EncodedInput, Floats, Ints, unit
 from tell.explanations.counterfactual import Columns
 from tell.explanations.matrices import dense
 from tell.explanations.view import Assigned, ModelView
@@ -64,10 +64,16 @@ class Structure:
 def judge_structure(
     view: ModelView, sample: Assigned, columns: Columns, seed: int
 ) -> Structure | None:
-    """Cluster sampled rows and structureless ones alike; None for one cluster or too few rows."""
+    """Cluster sampled rows and structureless ones alike; None for one cluster or too few rows.
+
+    None, too, where an encoder was trained: it draws the rows it has learned together, whatever
+    they are, and structureless rows that it has not learned stay loose.
+    """
     import torch
 
     k = view.n_clusters
+    if isinstance(view.path, EncodedInput):
+        return None
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:MAX_ROWS])
     if k == 1 or len(few) < max(LEAST_ROWS, ROWS_PER_CLUSTER * k):
@@ -98,8 +104,7 @@ def _prepared(
     if sparse.issparse(X):
         return compressed(X, seed, 30), [], _placed(view)
     values = np.asarray(dense(X), np.float64)
-    if not isinstance(path, AffineInput):
-        return values, [], view.layer_rows
+    assert isinstance(path, AffineInput)
     rows = path.apply(values)
     if rows.shape[1] > MAX_COLUMNS:
         return compressed(rows, seed, MAX_COLUMNS), [], _placed(view)

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -90,8 +91,9 @@ class DeepTELL(
         For starts from a graph.
     encoder : {"auto", "cnn", "fcn", "mlp"}, torch module or "package.module:function"
         "auto" takes the paper's convolutional network for images and a perceptron for tables. A
-        module maps (n, ...) to (n, p); its values come as they are in X, in float32. A function is
-        marked with `tell.network_builder`.
+        module maps (n, ...) to (n, p); its values come as they are in X, in float32. To be saved,
+        it consists of layers of `torch.nn`, or comes from a path; a function there is marked with
+        `tell.network_builder`.
     decoder : "auto", torch module, "package.module:function" or None
         "auto" mirrors a named encoder; a module of your own works without one, and then there is
         no reconstruction loss. A module maps (n, p) to as many values as a row of X has.
@@ -511,8 +513,11 @@ class DeepTELL(
         return _labels(found), found.loss.cpu().numpy()
 
     def _check(self, rows: np.ndarray) -> None:
-        if self.max_time is not None and not self.max_time > 0:
-            raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time}")
+        time_left: Any = self.max_time
+        if time_left is not None and not (isinstance(time_left, Real) and float(time_left) > 0):
+            raise ParameterError(f"max_time must be above 0 seconds or None, got {self.max_time!r}")
+        if self.checkpoint is not None and Path(self.checkpoint).is_file():
+            raise ParameterError(f"checkpoint must be a folder, got the file {self.checkpoint}")
         if not is_usable(self.device):
             raise ParameterError(f"device must be usable here, got {self.device!r}; try 'cpu'")
         check_precision(self.precision, self.device)
@@ -610,7 +615,10 @@ class DeepTELL(
         model, source = self._model(), open_images(self, X, reset=False)
         if source.in_memory:
             return model.embed(self._scaled(source.matrix()))
-        return torch.cat([model.embed(self._scaled(chunk.X)) for chunk in source.chunks()])
+        parts = [model.embed(self._scaled(chunk.X)) for chunk in source.chunks()]
+        if not parts:
+            raise InputError(f"{source.name} must hold at least one row, got none")
+        return torch.cat(parts)
 
     def _assign(self, X: Any) -> Assigned:
         return self._model().assign(self._embedded(X))

@@ -17,6 +17,11 @@ def import_path(thing: Any) -> str:
     return f"{thing.__module__}:{thing.__qualname__}"
 
 
+def is_import_path(thing: object) -> bool:
+    """Say whether this is 'package.module:name', and not a text of layers, which has brackets."""
+    return isinstance(thing, str) and ":" in thing and "(" not in thing
+
+
 def imported(path: str) -> Any:
     """Return what is at a path.
 

@@ -13,8 +13,10 @@ from torch import Tensor
 from tell.core.autoencoder import BUILDERS
 from tell.data.preparation import Preparation
 from tell.data.sources import Source
+from tell.estimators.deep.import_paths import is_import_path
+from tell.estimators.deep.layer_text import is_layer_text
 from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
-from tell.estimators.validation import open_rows
+from tell.estimators.validation import first_gap, open_rows
 from tell.exceptions import InputError
 
 
@@ -39,7 +41,7 @@ def _check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
             return np.asarray(validate_data(estimator, X, dtype="numeric", reset=reset))
         images = check_array(X, dtype="numeric", allow_nd=True, input_name="X", estimator=estimator)
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(first_gap(estimator, X) or str(error)) from error
     if images.ndim > 4 or 0 in images.shape:
         raise InputError(
             f"X must have the shape (n, d), (n, h, w) or (n, c, h, w), got {images.shape}; "
@@ -58,8 +60,9 @@ def _check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
 
 def _check_channels(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
     """Refuse colours in the last place, which our networks would take for very narrow images."""
-    own = not isinstance(estimator.encoder, str) or ":" in estimator.encoder
-    if not own and len(shape) == 4 and shape[3] == 3 and shape[1] > 4:
+    encoder = estimator.encoder
+    ours = isinstance(encoder, str) and not (is_import_path(encoder) or is_layer_text(encoder))
+    if ours and len(shape) == 4 and shape[3] == 3 and shape[1] > 4:
         raise InputError(
             f"X must have its channels before height and width, got {shape}; pass "
             "X.transpose(0, 3, 1, 2)"
@@ -126,7 +129,10 @@ class InputScale:
 
     @classmethod
     def columns(cls, X: np.ndarray) -> InputScale:
-        """Standardise every column; constant ones become zero."""
+        """Standardise every column; constant ones become zero.
+
+        Constant is also what differs by no more than the last bits of its type.
+        """
         # A column of huge values overflows its squares in float64: scale it down first.
         ends = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         size = np.maximum(*map(np.abs, ends))
@@ -134,8 +140,8 @@ class InputScale:
         mean = column_sums(X, lambda rows: rows / size) / len(X)
         squares = column_sums(X, lambda rows: np.square(rows / size - mean))
         deviation = np.sqrt(squares / len(X))
-        # What is left of a constant column is rounding error.
-        deviation[deviation < 1e-7] = 1.0
+        rounding = 4 * np.finfo(X.dtype).eps if np.issubdtype(X.dtype, np.floating) else 0.0
+        deviation[(ends[0] == ends[1]) | (deviation <= rounding)] = 1.0
         return cls(mean * size, deviation * size)
 
     def apply(self, X: np.ndarray) -> Tensor:
@@ -160,7 +166,8 @@ class InputScale:
     def undo(self, x: Tensor) -> np.ndarray:
         """Return values in the user's units."""
         values: np.ndarray = x.cpu().numpy() * self.scale + self.offset
-        return values.astype(np.float32)
+        # A column of a table may be a time in milliseconds: more digits than float32 has.
+        return values if self.offset.ndim else values.astype(np.float32)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a model file keeps."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
-from tell.estimators.deep.import_paths import import_path, imported
+from tell.estimators.deep.import_paths import import_path, imported, is_import_path
+from tell.estimators.deep.layer_text import build_layers, is_layer_text, layer_text
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ModelFileError, ParameterError
@@ -76,12 +77,7 @@ def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> 
 
 def is_named(network: Network) -> bool:
     """Say whether the network is one of ours, by name."""
-    return isinstance(network, str) and not is_import_path(network)
-
-
-def is_import_path(network: object) -> bool:
-    """Say whether this is 'package.module:function', which is imported and called."""
-    return isinstance(network, str) and ":" in network
+    return isinstance(network, str) and not (is_layer_text(network) or is_import_path(network))
 
 
 def network_builder(function: Builder) -> Builder:
@@ -156,13 +152,15 @@ def check_decoder(decoder: nn.Module, embedding_dim: int, shape: tuple[int, ...]
 
 
 def network_name(network: Network, role: str) -> str | None:
-    """Return what a model file keeps of the option: a name or an import path.
+    """Return what a model file keeps of the option: a name, layers as text, or an import path.
 
     >>> network_name("cnn", "encoder"), network_name(None, "decoder")
     ('cnn', None)
     """
     if network is None or isinstance(network, str):
         return network
+    if (text := layer_text(network)) is not None:
+        return text
     path = import_path(type(network))
     try:
         with torch.random.fork_rng(devices=[]):  # what the new one draws is nobody's
@@ -178,9 +176,9 @@ def not_saveable(network: Network, role: str) -> ParameterError:
     """Return the error for a network that a model file could not bring back."""
     if isinstance(network, nn.Module):
         return ParameterError(
-            f"{role}={type(network).__name__}(...) must be importable and come back the same when "
-            f"built without arguments to be saved; write a function that builds it in a module of "
-            f"yours and pass {role}='package.module:function'"
+            f"{role}={type(network).__name__}(...) must be layers of torch.nn, or importable and "
+            "come back the same when built without arguments, to be saved; write a function that "
+            f"builds it in a module of yours and pass {role}='package.module:function'"
         )
     return ParameterError(
         f"{role}={network!r} must build the network of the fit to be saved, got another one; "
@@ -224,8 +222,10 @@ def _own(network: Network, role: str) -> nn.Module | None:
         return None
     if isinstance(network, nn.Module):
         return network
-    if isinstance(network, str) and ":" in network:
-        return import_network(network)
+    if is_layer_text(network):
+        return build_layers(str(network))
+    if is_import_path(network):
+        return import_network(str(network))
     raise ParameterError(
         f"{role}={network!r} must be 'auto', a torch module or 'package.module:function'; "
         "pass one of these"

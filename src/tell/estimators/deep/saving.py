@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from tell.core.precision import PRECISIONS
+from tell.estimators.deep.import_paths import is_import_path
 from tell.estimators.deep.inputs import InputScale, network_shape
+from tell.estimators.deep.layer_text import build_layers, is_layer_text
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.networks import (
     float32_by_default,
-    is_import_path,
     is_named,
     network_name,
     new_model,
@@ -285,6 +286,12 @@ def _check_sizes(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     centers = tensors["model.layer.weight"]
     if centers.ndim != 2 or len(centers) != options["n_clusters"]:
         raise ValueError(f"{options['n_clusters']} clusters, but centres {tuple(centers.shape)}")
+    for role in ("encoder", "decoder"):
+        if is_layer_text(options[role]):
+            planned = build_layers(options[role], device="meta").state_dict().values()
+            kept = [v for name, v in tensors.items() if name.startswith(f"model.{role}.")]
+            if sum(v.numel() for v in planned) != sum(v.numel() for v in kept):
+                raise ValueError(f"{role} {options[role][:80]}, but other weights")
     if is_named(options["encoder"]):
         if options.get("embedding_dim", centers.shape[1]) != centers.shape[1]:
             raise ValueError(f"embedding_dim {options['embedding_dim']}")
