@@ -23,6 +23,7 @@ from tell.core.loop import Hook, Loop, StopWhenSettled
 from tell.core.objective import Clustering, Losses, Objective, Reconstruction
 from tell.core.schedule import Always, cosine_rate
 from tell.exceptions import DivergedError, ModelFileError
+from tell.progress import relayed_to
 
 
 def digits(rows: int = 256) -> torch.Tensor:
@@ -235,7 +236,7 @@ def test_history_counts_changes_and_smallest_cluster() -> None:
     assert json.loads(json.dumps(loop.history)) == loop.history
 
 
-def test_loop_stops_when_labels_settle() -> None:
+def test_loop_stops_when_labels_settle(tmp_path: Path) -> None:
     objective = small_objective()
     optimizer = torch.optim.SGD(objective.parameters(), lr=0.0)
     loop = Loop(
@@ -244,10 +245,15 @@ def test_loop_stops_when_labels_settle() -> None:
         optimizer,
         epochs=50,
         hooks=[StopWhenSettled(patience=2)],
+        visible=True,
     )
-    loop.run()
+    with relayed_to(tmp_path / "bar"):
+        loop.run()
     assert loop.stopped == "settled"
     assert len(loop.history) < 50
+    bar = json.loads((tmp_path / "bar").read_text())
+    assert bar["completed"] == bar["total"]
+    assert bar["values"] == "ended settled"
 
 
 def test_deadline_stops_after_a_step() -> None:

@@ -199,6 +199,8 @@ class Loop:
                     self.stop(OUT_OF_TIME)
                     break
                 self._run_epoch(bar.update)
+            if self.stopped not in (None, OUT_OF_TIME):
+                bar.update(total, ended=str(self.stopped))  # with fewer epochs than there might be
         return self.history
 
     def _go_on(self, checkpoint: Path) -> None:
