@@ -109,9 +109,20 @@ def test_runs_that_are_missing_are_counted(tmp_path: Path) -> None:
 def test_a_row_with_more_seeds_in_one_column_is_whole(tmp_path: Path) -> None:
     spec = load_spec("table1")
     fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)])
-    assert "Runs per cell: 1 of 1 to 2 (VaDE)." in build_table(spec, CPU, tmp_path).notes
-    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 2)
-    assert "Runs per cell: 1 to 2 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+    assert "Runs per cell: 1 of 1 to 5 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+    fill(tmp_path, spec, "vade", [result(0.5, 90.0, table_loss=None)] * 5)
+    assert "Runs per cell: 1 to 5 (VaDE)." in build_table(spec, CPU, tmp_path).notes
+
+
+def test_what_a_loss_has_chosen_among_is_told(tmp_path: Path) -> None:
+    spec = load_spec("table5")
+    fill(tmp_path, spec, "tell", [result(0.7, 0.1), result(0.9, 0.2), result(0.6, 0.3)])
+    fill(tmp_path, spec, "kmeans", [result(0.5), result(0.6)])
+    notes = build_table(spec, CPU, tmp_path).notes
+    assert (
+        "ACC of all runs where the loss chose one: "
+        "TELL (FCN) 60.00 to 90.00, TELL (CNN) 60.00 to 90.00." in notes
+    )
 
 
 def test_the_others_standing_is_told(tmp_path: Path) -> None:

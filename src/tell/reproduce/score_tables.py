@@ -81,6 +81,7 @@ def build_table(spec: Spec, scale: Scale, folder: Path) -> Table:
         *([spec.remark] if spec.remark else []),
         *_churn_note(spec, scale, folder),
         *_count_note(spec, scale, folder),
+        *_spread_note(spec, scale, folder),
         *_seed_note(spec, scale, folder),
         *_cell_notes(spec, scale, folder),
     ]
@@ -222,6 +223,18 @@ def _count_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
             counts.setdefault(text, []).append(row.label)
     parts = (f"{text} ({', '.join(labels)})" for text, labels in sorted(counts.items()))
     return [f"Runs per cell: {'; '.join(parts)}."] if counts else []
+
+
+def _spread_note(spec: Spec, scale: Scale, folder: Path) -> list[str]:
+    """Say what a loss has chosen among: its choice is not always the best, nor the usual."""
+    parts = []
+    for row, column, cell in spec.cells(scale) if len(spec.columns) < MANY_COLUMNS else ():
+        results = finished(folder, cell)
+        if len(results) > 1 and chosen(results) is not None:
+            values = [result.value("acc") for result in results]
+            where = f"{row.label} ({column.label})" if len(spec.columns) > 1 else row.label
+            parts.append(f"{where} {min(values):.2f} to {max(values):.2f}")
+    return [f"ACC of all runs where the loss chose one: {', '.join(parts)}."] if parts else []
 
 
 def _span(counts: list[int]) -> str:
