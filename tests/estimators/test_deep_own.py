@@ -156,6 +156,8 @@ def test_what_text_cannot_say_is_not_written() -> None:
         "Linear(in_features='a', out_features=2)",
         "Sequential(" * 500 + ")" * 500,
         "(lambda: Linear)()",
+        "Transformer(num_encoder_layers=1000000000)",
+        "LSTM(input_size=2, hidden_size=2, num_layers=1000000000)",
     ],
 )
 def test_only_layers_are_built_of_a_text(text: str) -> None:

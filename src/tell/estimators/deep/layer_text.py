@@ -14,6 +14,13 @@ from tell.exceptions import ModelFileError
 
 # What says where a layer lies, not what it is.
 _ELSEWHERE = ("self", "device", "dtype")
+# The modules of torch.nn whose classes are one layer each: a transformer of a billion layers, which
+# a damaged file may ask for, is not among them.
+_SINGLE = (
+    *("activation", "batchnorm", "channelshuffle", "conv", "dropout", "flatten", "fold"),
+    *("instancenorm", "linear", "normalization", "padding", "pixelshuffle", "pooling"),
+    "upsampling",
+)
 
 
 def is_layer_text(network: object) -> bool:
@@ -28,9 +35,11 @@ def layer_text(network: nn.Module) -> str | None:
     'Sequential(Linear(in_features=4, out_features=2, bias=True), ReLU(inplace=False))'
     """
     text = _written(network)
-    if text is None or repr(build_layers(text, device="meta")) != repr(network):
-        return None
-    return text
+    try:
+        same = text is not None and repr(build_layers(text, device="meta")) == repr(network)
+    except ModelFileError:
+        same = False
+    return text if same else None
 
 
 def _written(network: nn.Module) -> str | None:
@@ -88,7 +97,9 @@ def _built(node: ast.expr) -> nn.Module:
 
 
 def _layer(name: str) -> type[nn.Module] | None:
-    """Return the class of torch.nn of this name."""
+    """Return the class of this name, if it is a layer of torch.nn or a sequence of them."""
     found = getattr(nn, name, None)
-    own = inspect.isclass(found) and issubclass(found, nn.Module)
-    return found if own and found.__module__.startswith("torch.nn.modules.") else None
+    if not (inspect.isclass(found) and issubclass(found, nn.Module)):
+        return None
+    place = found.__module__.removeprefix("torch.nn.modules.")
+    return found if place in _SINGLE or found is nn.Sequential else None
