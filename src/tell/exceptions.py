@@ -69,7 +69,7 @@ class CompilerWarning(TellWarning):
 
 
 class DriftWarning(TellWarning):
-    """Streamed rows no longer look like the rows the model learned from."""
+    """New rows do not look like the rows the model learned from."""
 
 
 class GrowthWarning(TellWarning):

@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
+from tell import load
 from tell.core.layer import ClusterLayer
 from tell.core.loop import Hook, Loop
 from tell.estimators.deep.estimator import DeepTELL
@@ -27,6 +28,7 @@ from tell.estimators.deep.recipes.tell_recipe import TellRecipe
 from tell.exceptions import (
     ConvergenceWarning,
     DivergedError,
+    DriftWarning,
     InputError,
     ModelFileError,
     ParameterError,
@@ -206,6 +208,22 @@ def test_a_column_may_lie_far_from_zero() -> None:
     middles = [far[known == group].mean(axis=0) for group in range(3)]
     nearest = np.abs(model.centers_in_units()[:, None, :3] - middles).max(axis=2).min(axis=1)
     assert (nearest < 20_000).all()  # float32 has steps of 131,072 there
+
+
+def test_images_on_another_scale_are_pointed_out(tmp_path: Path) -> None:
+    small = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES / 16)
+    large = DeepTELL(3, recipe=QUICK, random_state=0).fit(IMAGES)
+    with pytest.warns(DriftWarning, match=r"another scale than those of the fit \(0 to 1\)"):
+        small.predict(IMAGES)
+    with pytest.warns(DriftWarning, match=r"another scale than those of the fit \(0 to 16\)"):
+        large.predict(IMAGES / 16)
+    large.save(tmp_path / "model")
+    with pytest.warns(DriftWarning, match="0 to 16"):
+        load(tmp_path / "model").predict(IMAGES / 16)
+    for model, rows in ((small, IMAGES / 16), (large, IMAGES), (large, IMAGES[:3] * 0)):
+        model.predict(rows)  # without a word: warnings are errors here
+    own = DeepTELL(3, encoder=nn.Sequential(nn.Flatten(), nn.Linear(64, 5)), recipe=QUICK)
+    own.fit(IMAGES).predict(IMAGES * 100)  # its scale is its own matter
 
 
 def test_frames_without_rows_are_named() -> None:

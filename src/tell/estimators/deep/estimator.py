@@ -42,7 +42,7 @@ from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
 from tell.estimators.deep.model import Assigned, DeepModel
-from tell.estimators.deep.networks import Network, float32_by_default
+from tell.estimators.deep.networks import Network, float32_by_default, is_named
 from tell.estimators.deep.partial import one_pass
 from tell.estimators.deep.recipes import resolve_recipe
 from tell.estimators.deep.recipes.graph import GraphStart
@@ -64,7 +64,7 @@ from tell.estimators.validation import (
     unchanged_on_error,
     with_features,
 )
-from tell.exceptions import ConvergenceWarning, InputError, ParameterError
+from tell.exceptions import ConvergenceWarning, DriftWarning, InputError, ParameterError
 from tell.export.methods import Exportable
 from tell.persistence import SavedModel, save_as
 
@@ -608,6 +608,13 @@ class DeepTELL(
 
     def _scaled(self, rows: np.ndarray) -> Tensor:
         x = self.scale_.apply(rows.reshape(-1, *network_shape(self.input_shape_)))
+        if is_named(self.encoder) and len(x) and not self.scale_.resembles_fit(x):
+            warnings.warn(
+                f"the values of X are on another scale than those of the fit ({self.scale_}); "
+                "scale them as they were then",
+                DriftWarning,
+                stacklevel=2,
+            )
         return x.to(self.layer_.weight.device)
 
     def _embedded(self, X: Any) -> Tensor:

@@ -19,6 +19,8 @@ from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
 from tell.estimators.validation import first_gap, open_rows
 from tell.exceptions import InputError
 
+FEWEST_ROWS = 10  # from which on their largest value says on which scale they are
+
 
 def open_images(estimator: BaseEstimator, X: Any, *, reset: bool) -> Source:
     """Open X (n, d), (n, h, w) or (n, c, h, w), with numbers as they are stored.
@@ -157,6 +159,22 @@ class InputScale:
                     "rescale or clip the extreme values"
                 )
         return x
+
+    def resembles_fit(self, x: Tensor) -> bool:
+        """Whether scaled images lie in about [0, 1], as those of the fit did.
+
+        Bytes given to a model of values in [0, 1], or the reverse, get clusters without a word.
+        """
+        if self.offset.ndim:  # columns have no range that new rows must keep
+            return True
+        low, high = float(x.min()), float(x.max())
+        dark = 0 < high < 0.1 and len(x) >= FEWEST_ROWS  # one image may well be so
+        return low > -1 and high < 2 and not dark
+
+    def __str__(self) -> str:
+        """Return the range that becomes [0, 1]."""
+        low = float(self.offset)
+        return f"{low:g} to {low + float(self.scale):g}"
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         if not self.offset.any() and np.all(self.scale == 1.0):
