@@ -154,11 +154,12 @@ class Batches:
         among = self.partners[row]
         one = torch.randint(among.shape[1], row.shape, generator=generator, device=self.device)
         x = self._shaped(self.stored[among.gather(1, one[:, None]).squeeze(1)])
-        return x if self.augment is None else self._move(x, generator)
+        return self._move(x, generator)
 
     def _move(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Move rows by the user's callable, which may return anything."""
-        assert self.augment is not None
+        if self.augment is None:
+            return x
         moved = self.augment(x, generator)
         if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
             found = type(moved).__name__

@@ -71,14 +71,14 @@ def judge_structure(
     """
     import torch
 
-    k = view.n_clusters
-    if isinstance(view.path, EncodedInput):
+    k, path = view.n_clusters, view.path
+    if isinstance(path, EncodedInput):
         return None
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(len(sample))[:MAX_ROWS])
     if k == 1 or len(few) < max(LEAST_ROWS, ROWS_PER_CLUSTER * k):
         return None
-    rows, categories, embed = _prepared(view, sample.X[few], columns, seed)
+    rows, categories, embed = _prepared(view, path, sample.X[few], columns, seed)
     rows = np.delete(rows, farthest_out(torch.from_numpy(rows), OUTLIERS).numpy(), axis=0)
     if not np.ptp(rows, axis=0).any():
         return None
@@ -97,15 +97,12 @@ def judge_structure(
 
 
 def _prepared(
-    view: ModelView, X: object, columns: Columns, seed: int
+    view: ModelView, path: AffineInput, X: object, columns: Columns, seed: int
 ) -> tuple[Floats, list[Ints], Callable[[Floats], Floats]]:
     """Rows to draw alike, their groups of category features, and how rows reach the centres."""
-    path = view.path
     if sparse.issparse(X):
         return compressed(X, seed, 30), [], _placed(view)
-    values = np.asarray(dense(X), np.float64)
-    assert isinstance(path, AffineInput)
-    rows = path.apply(values)
+    rows = path.apply(np.asarray(dense(X), np.float64))
     if rows.shape[1] > MAX_COLUMNS:
         return compressed(rows, seed, MAX_COLUMNS), [], _placed(view)
     return rows, [np.array(part) for part in columns.categories.values()], _placed(view)
