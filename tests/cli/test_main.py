@@ -118,7 +118,7 @@ def test_errors_become_one_safe_line() -> None:
 
 
 def test_boundary_swallows_everything_but_exits(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.delenv("TELL_DEBUG", raising=False)
 
@@ -133,9 +133,10 @@ def test_boundary_swallows_everything_but_exits(
     def stop_later(checkpoint: Path | None) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(typer.Exit):
-        guarded(stop_later)(checkpoint=Path("state"))
-    assert "goes on from what is in state" in capsys.readouterr().err
+    for checkpoint, said in ((tmp_path, "the same command goes on"), (tmp_path / "x", "nothing")):
+        with pytest.raises(typer.Exit):
+            guarded(stop_later)(checkpoint=checkpoint)
+        assert said in capsys.readouterr().err
 
 
 def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

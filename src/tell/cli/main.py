@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -75,9 +76,9 @@ def exit_code(error: BaseException) -> int:
 
 def describe(error: BaseException, checkpoint: object = None) -> str:
     """Say in one line what went wrong; a command with a checkpoint can go on."""
-    if isinstance(error, KeyboardInterrupt) and checkpoint is not None:
-        return f"stopped; the same command goes on from what is in {checkpoint}"
     if isinstance(error, KeyboardInterrupt):
+        if isinstance(checkpoint, Path) and checkpoint.is_dir():
+            return f"stopped; the same command goes on from what is in {checkpoint}"
         return "stopped; nothing half-written was left behind"
     if isinstance(error, MemoryError):
         return "out of memory; give fewer rows or columns, or a Parquet file to stream from"

@@ -41,8 +41,9 @@ from tell.core.precision import check_precision
 from tell.data.limits import DEFAULT_MEMORY, as_bytes
 from tell.data.sources import Source
 from tell.estimators.deep.inputs import InputScale, choose_scale, network_shape, open_images
+from tell.estimators.deep.layer_text import is_named
 from tell.estimators.deep.model import Assigned, DeepModel
-from tell.estimators.deep.networks import Network, float32_by_default, is_named
+from tell.estimators.deep.networks import Network, float32_by_default
 from tell.estimators.deep.partial import one_pass
 from tell.estimators.deep.recipes import resolve_recipe
 from tell.estimators.deep.recipes.graph import GraphStart

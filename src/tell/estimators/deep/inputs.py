@@ -13,13 +13,10 @@ from torch import Tensor
 from tell.core.autoencoder import BUILDERS
 from tell.data.preparation import Preparation
 from tell.data.sources import Source
-from tell.estimators.deep.import_paths import is_import_path
-from tell.estimators.deep.layer_text import is_layer_text
+from tell.estimators.deep.layer_text import is_named
 from tell.estimators.scaling import BLOCK_NUMBERS, column_sums
 from tell.estimators.validation import first_gap, open_rows
 from tell.exceptions import InputError
-
-FEWEST_ROWS = 10  # from which on their largest value says on which scale they are
 
 
 def open_images(estimator: BaseEstimator, X: Any, *, reset: bool) -> Source:
@@ -62,9 +59,7 @@ def _check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> np.ndarray:
 
 def _check_channels(estimator: BaseEstimator, shape: tuple[int, ...]) -> None:
     """Refuse colours in the last place, which our networks would take for very narrow images."""
-    encoder = estimator.encoder
-    ours = isinstance(encoder, str) and not (is_import_path(encoder) or is_layer_text(encoder))
-    if ours and len(shape) == 4 and shape[3] == 3 and shape[1] > 4:
+    if is_named(estimator.encoder) and len(shape) == 4 and shape[3] == 3 and shape[1] > 4:
         raise InputError(
             f"X must have its channels before height and width, got {shape}; pass "
             "X.transpose(0, 3, 1, 2)"
@@ -161,15 +156,11 @@ class InputScale:
         return x
 
     def resembles_fit(self, x: Tensor) -> bool:
-        """Whether scaled images lie in about [0, 1], as those of the fit did.
+        """Whether scaled images lie in about [0, 1], as all of the fit did.
 
-        Bytes given to a model of values in [0, 1], or the reverse, get clusters without a word.
+        Columns have no range that new rows must keep, and images may well be dark.
         """
-        if self.offset.ndim:  # columns have no range that new rows must keep
-            return True
-        low, high = float(x.min()), float(x.max())
-        dark = 0 < high < 0.1 and len(x) >= FEWEST_ROWS  # one image may well be so
-        return low > -1 and high < 2 and not dark
+        return self.offset.ndim > 0 or (float(x.min()) > -1 and float(x.max()) < 2)
 
     def __str__(self) -> str:
         """Return the range that becomes [0, 1]."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tell.estimators.deep.import_paths import is_import_path
 from tell.exceptions import ModelFileError
 
 # What says where a layer lies, not what it is.
@@ -26,6 +27,11 @@ _SINGLE = (
 def is_layer_text(network: object) -> bool:
     """Say whether this is a text such as 'Linear(in_features=4, out_features=2)'."""
     return isinstance(network, str) and "(" in network
+
+
+def is_named(network: object) -> bool:
+    """Say whether the network is one of ours, by name, and no text or path of the user's own."""
+    return isinstance(network, str) and not (is_layer_text(network) or is_import_path(network))
 
 
 def layer_text(network: nn.Module) -> str | None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tell.core.autoencoder import UnitLength, build_autoencoder, channels_last_
 from tell.estimators.deep.import_paths import import_path, imported, is_import_path
-from tell.estimators.deep.layer_text import build_layers, is_layer_text, layer_text
+from tell.estimators.deep.layer_text import build_layers, is_layer_text, is_named, layer_text
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.recipes.recipe import Recipe
 from tell.exceptions import ModelFileError, ParameterError
@@ -73,11 +73,6 @@ def new_model(options: ModelOptions, recipe: Recipe, shape: tuple[int, ...]) -> 
     model = DeepModel(encoder, decoder, layer).to(options.device)
     channels_last_(model)
     return model
-
-
-def is_named(network: Network) -> bool:
-    """Say whether the network is one of ours, by name."""
-    return isinstance(network, str) and not (is_layer_text(network) or is_import_path(network))
 
 
 def network_builder(function: Builder) -> Builder:

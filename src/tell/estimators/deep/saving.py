@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from tell.core.precision import PRECISIONS
 from tell.estimators.deep.import_paths import is_import_path
 from tell.estimators.deep.inputs import InputScale, network_shape
-from tell.estimators.deep.layer_text import build_layers, is_layer_text
+from tell.estimators.deep.layer_text import build_layers, is_layer_text, is_named
 from tell.estimators.deep.model import DeepModel
 from tell.estimators.deep.networks import (
     float32_by_default,
-    is_named,
     network_name,
     new_model,
     not_saveable,
